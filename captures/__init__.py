@@ -1,0 +1,1 @@
+"""Recorded Kafka traffic: packets to streams, streams to exchanges, exchanges to answers."""
