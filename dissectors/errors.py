@@ -1,0 +1,30 @@
+"""The one error that malformed bytes raise.
+
+Every decoder of this package, generated, interpreted or hand-written, turns what went wrong into a
+:class:`DecodeError` that says where (byte offset, field path) and why. Any other exception is a bug.
+"""
+
+from __future__ import annotations
+
+from construct import ConstructError
+
+
+class DecodeError(ConstructError):  # type: ignore[misc]  # construct ships no types
+    """Bytes that are not what their declaration says.
+
+    :ivar reason: what is wrong, in words, without offset and path
+    :ivar offset: byte offset of the fault from the first byte handed to the decoder, or -1 if unknown
+    :ivar field_path: dotted path of the field, with array indexes: ``topics[2].name``; may be empty
+    :ivar truncated: True if the bytes ended early: more of them would have helped
+    """
+
+    def __init__(
+        self, reason: str, offset: int = -1, field_path: str = "", *, truncated: bool = False
+    ) -> None:
+        self.reason = reason
+        self.offset = offset
+        self.field_path = field_path
+        self.truncated = truncated
+        where = f" at byte {offset}" if offset >= 0 else ""
+        what = f" in {field_path}" if field_path else ""
+        super().__init__(f"{reason}{where}{what}")

@@ -1,0 +1,135 @@
+"""The table of error codes against three others: the reference, kio's and kafka-python's."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import kafka.errors
+import pytest
+from kio.schema.errors import ErrorCode
+
+from dissectors.error_codes import BY_CODE, BY_NAME, ERRORS, FORMER_NAMES, KafkaError, error_name
+from tests.reference import needs_reference, protocol_table
+
+# Names that kafka-python 3.0.12 has to itself (kafka/errors.py); it also uses some former ones of Kafka.
+KAFKA_PYTHON_NAMES = {
+    0: "NO_ERROR",
+    10: "MESSAGE_SIZE_TOO_LARGE",
+    17: "INVALID_TOPIC",
+    39: "INVALID_REPLICATION_ASSIGNMENT",
+}
+
+
+def kafka_python_errors() -> dict[int, type[kafka.errors.BrokerResponseError]]:
+    return {
+        cls.errno: cls
+        for _, cls in inspect.getmembers(kafka.errors, inspect.isclass)
+        if issubclass(cls, kafka.errors.BrokerResponseError) and cls.errno is not None
+    }
+
+
+def words(text: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", text.casefold()))
+
+
+def test_codes_are_complete_and_in_order() -> None:
+    # Errors.java of the 4.4 branch: UNKNOWN_SERVER_ERROR(-1) to CONTROLLER_ID_NOT_REGISTERED(136), no gap
+    assert [error.code for error in ERRORS] == list(range(-1, 137))
+
+
+def test_names_and_advice_are_unique() -> None:
+    assert len(BY_CODE) == len(ERRORS)
+    assert len({error.name for error in ERRORS}) == len(ERRORS)
+    assert len({error.advice for error in ERRORS}) == len(ERRORS)
+    assert len(BY_NAME) == len(ERRORS) + len(FORMER_NAMES)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)
+def test_advice_reads_as_sentences(error: KafkaError) -> None:
+    assert error.advice.endswith((".", "!"))
+    assert error.advice[0].isupper() or error.advice.startswith(("acks", "delete.topic.enable"))
+    assert "  " not in error.advice
+    assert len(error.advice) <= 250
+    if error.code:
+        assert len(error.advice) >= 40
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)
+def test_since_is_a_release(error: KafkaError) -> None:
+    assert re.fullmatch(r"0\.\d+\.\d+(\.0)?|[1-4]\.\d+\.0", error.since)
+
+
+def test_releases_rise_with_the_codes() -> None:
+    # Codes are handed out in sequence, so a later code never belongs to an earlier release.
+    releases = [tuple(map(int, error.since.split("."))) for error in ERRORS]
+    assert releases == sorted(releases)
+
+
+def test_unknown_code_has_a_name_too() -> None:
+    assert error_name(27) == "REBALANCE_IN_PROGRESS"
+    assert error_name(137) == "UNKNOWN_CODE_137"
+    assert error_name(-2) == "UNKNOWN_CODE_-2"
+
+
+def test_former_names_lead_to_present_errors() -> None:
+    # renamed in 2.6 (KIP-392 follow-up) and 0.11 respectively, Errors.java of those releases
+    assert BY_NAME["NOT_LEADER_FOR_PARTITION"].name == "NOT_LEADER_OR_FOLLOWER"
+    assert BY_NAME["GROUP_COORDINATOR_NOT_AVAILABLE"].name == "COORDINATOR_NOT_AVAILABLE"
+
+
+@pytest.mark.parametrize("theirs", ErrorCode, ids=lambda code: code.name)
+def test_equals_kio(theirs: ErrorCode) -> None:
+    ours = BY_CODE[theirs.value]
+    assert ours.name == theirs.name.upper()
+    assert ours.retriable == theirs.retriable
+
+
+def test_kafka_python_knows_no_code_that_we_lack() -> None:
+    theirs = kafka_python_errors()
+    assert len(theirs) > 100
+    assert theirs.keys() <= BY_CODE.keys()
+
+
+@pytest.mark.parametrize(("code", "cls"), kafka_python_errors().items(), ids=str)
+def test_names_equal_kafka_python(code: int, cls: type[kafka.errors.BrokerResponseError]) -> None:
+    if code in KAFKA_PYTHON_NAMES:
+        assert cls.message == KAFKA_PYTHON_NAMES[code]
+        assert cls.message not in BY_NAME
+    else:
+        assert BY_NAME[cls.message].code == code
+
+
+@needs_reference
+def test_equals_the_reference_table() -> None:
+    rows = protocol_table("errors.tsv")
+    assert len(rows) == len(ERRORS)
+    for row, error in zip(rows, ERRORS, strict=True):
+        since = row["since"].replace("4.4-branch-20260821", "4.4.0")
+        assert (str(error.code), error.name, str(error.retriable).lower(), error.since) == (
+            row["code"],
+            row["name"],
+            row["retriable"],
+            since,
+        )
+
+
+@needs_reference
+def test_advice_is_not_kafkas_message() -> None:
+    for row in protocol_table("errors.tsv"):
+        message = words(row["message"])
+        if not message:
+            continue
+        advice = words(BY_CODE[int(row["code"])].advice)
+        assert message not in advice
+        assert advice not in message
+
+
+@needs_reference
+def test_former_names_equal_the_reference_table() -> None:
+    former = {
+        name: int(row["code"])
+        for row in protocol_table("errors.tsv")
+        for name in re.findall(r"\b[A-Z][A-Z_]+(?=@)", row["previous_names"])
+    }
+    assert former == FORMER_NAMES

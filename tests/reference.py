@@ -1,0 +1,72 @@
+"""The reference folder: facts of the Kafka protocol and recorded traffic that are too big for the project.
+
+A fresh clone has none, and the tests that need it skip and say so. It is looked for at the path in the
+environment variable ``KPROXY_REFERENCE``, otherwise in a folder ``shared`` beside the project. Only tests may
+use it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_PROJECT = Path(__file__).resolve().parent.parent
+_MARK = Path("protocol/INDEX.md")
+
+
+def _find() -> Path | None:
+    """Return the reference folder, or None.
+
+    :raises FileNotFoundError: if KPROXY_REFERENCE names something else; a mistyped path must not go unseen
+    """
+    named = os.environ.get("KPROXY_REFERENCE")
+    if named:
+        folder = Path(named).expanduser().resolve()
+        if not (folder / _MARK).is_file():
+            raise FileNotFoundError(f"KPROXY_REFERENCE={named} has no {_MARK}")
+        return folder
+    folder = _PROJECT.parent / "shared"
+    return folder if (folder / _MARK).is_file() else None
+
+
+REFERENCE: Path | None = _find()
+
+needs_reference = pytest.mark.skipif(
+    REFERENCE is None,
+    reason="needs the reference folder with protocol/INDEX.md: set KPROXY_REFERENCE or put it at ../shared",
+)
+
+
+def reference_path(*parts: str) -> Path:
+    """Return a path in the reference folder; only for tests marked with `needs_reference`."""
+    if REFERENCE is None:
+        raise RuntimeError("mark this test with needs_reference")
+    return REFERENCE.joinpath(*parts)
+
+
+def protocol_dir() -> Path:
+    """Return the folder with the protocol tables and message definitions."""
+    return reference_path("protocol")
+
+
+def captures_dir() -> Path:
+    """Return the folder with recorded traffic."""
+    return reference_path("captures")
+
+
+def protocol_table(name: str) -> list[dict[str, str]]:
+    """Read a tab-separated table of the protocol folder, such as ``errors.tsv``: one dict per row."""
+    with (protocol_dir() / name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def layouts() -> Iterator[dict[str, Any]]:
+    """Yield the resolved field tree of every message and version (``layouts.jsonl``), one at a time."""
+    with (protocol_dir() / "layouts.jsonl").open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
