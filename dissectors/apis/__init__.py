@@ -1,0 +1,178 @@
+"""All APIs of the Kafka protocol by key: one file per API beside this one, request and response together.
+
+A file declares two messages, ``<Name>Request`` and ``<Name>Response``, and nothing else. It is imported when the
+API is first met; :func:`version_limits` imports them all.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+
+from dissectors.schema import Message
+
+#: names by API key, the newest where an API was renamed
+NAMES: tuple[str, ...] = (
+    "Produce",  # 0
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "LeaderAndIsr",
+    "StopReplica",  # 5
+    "UpdateMetadata",
+    "ControlledShutdown",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",  # 10
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",  # 15
+    "ListGroups",
+    "SaslHandshake",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",  # 20
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",  # 25
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
+    "DescribeAcls",
+    "CreateAcls",  # 30
+    "DeleteAcls",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "AlterReplicaLogDirs",
+    "DescribeLogDirs",  # 35
+    "SaslAuthenticate",
+    "CreatePartitions",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",  # 40
+    "DescribeDelegationToken",
+    "DeleteGroups",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "AlterPartitionReassignments",  # 45
+    "ListPartitionReassignments",
+    "OffsetDelete",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
+    "DescribeUserScramCredentials",  # 50
+    "AlterUserScramCredentials",
+    "Vote",
+    "BeginQuorumEpoch",
+    "EndQuorumEpoch",
+    "DescribeQuorum",  # 55
+    "AlterPartition",
+    "UpdateFeatures",
+    "Envelope",
+    "FetchSnapshot",
+    "DescribeCluster",  # 60
+    "DescribeProducers",
+    "BrokerRegistration",
+    "BrokerHeartbeat",
+    "UnregisterBroker",
+    "DescribeTransactions",  # 65
+    "ListTransactions",
+    "AllocateProducerIds",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+    "ControllerRegistration",  # 70
+    "GetTelemetrySubscriptions",
+    "PushTelemetry",
+    "AssignReplicasToDirs",
+    "ListConfigResources",
+    "DescribeTopicPartitions",  # 75
+    "ShareGroupHeartbeat",
+    "ShareGroupDescribe",
+    "ShareFetch",
+    "ShareAcknowledge",
+    "AddRaftVoter",  # 80
+    "RemoveRaftVoter",
+    "UpdateRaftVoter",
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "WriteShareGroupState",  # 85
+    "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+    "StreamsGroupHeartbeat",
+    "StreamsGroupDescribe",
+    "DescribeShareGroupOffsets",  # 90
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
+    "StreamsGroupTopologyDescriptionUpdate",
+    "UnregisterController",
+)
+
+#: what earlier releases and other tools call an API
+FORMER_NAMES: dict[str, str] = {
+    "Offsets": "ListOffsets",
+    "ListOffset": "ListOffsets",
+    "ConsumerMetadata": "FindCoordinator",
+    "GroupCoordinator": "FindCoordinator",
+    "OffsetsForLeaderEpoch": "OffsetForLeaderEpoch",
+    "ElectPreferredLeaders": "ElectLeaders",
+    "AlterIsr": "AlterPartition",
+    "ListClientMetricsResources": "ListConfigResources",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: its key, its name, and its two messages in all versions."""
+
+    key: int
+    name: str
+    request: Message
+    response: Message
+
+    @property
+    def doc(self) -> str:
+        """What the API is for, and what changed by version: the docstring of its file."""
+        return import_module(f"dissectors.apis.{_module_name(self.name)}").__doc__ or ""
+
+
+def _module_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+@cache
+def api(key: int) -> Api | None:
+    """Return the API with this key, or None if no release of Kafka has it."""
+    if not 0 <= key < len(NAMES):
+        return None
+    name = NAMES[key]
+    module = import_module(f"dissectors.apis.{_module_name(name)}")
+    return Api(key, name, getattr(module, f"{name}Request"), getattr(module, f"{name}Response"))
+
+
+def api_name(key: int) -> str:
+    """Return the API's name, ``Api#<key>`` for an unknown key."""
+    return NAMES[key] if 0 <= key < len(NAMES) else f"Api#{key}"
+
+
+@cache
+def keys_by_name() -> dict[str, int]:
+    """Return API keys by lower-case name, former names included."""
+    keys = {name.lower(): key for key, name in enumerate(NAMES)}
+    keys.update((old.lower(), keys[new.lower()]) for old, new in FORMER_NAMES.items())
+    return keys
+
+
+@cache
+def version_limits() -> dict[int, tuple[int, int]]:
+    """Return the lowest and highest request version of every API, by key."""
+    limits = {}
+    for key in range(len(NAMES)):
+        known = api(key)
+        assert known is not None
+        limits[key] = known.request.versions.first, known.request.versions.last
+    return limits
