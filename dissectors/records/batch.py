@@ -1,0 +1,217 @@
+"""One entry of a ``records`` field: a record batch (magic 2) or a legacy message (magic 0 and 1).
+
+The header is read when the batch is made; checksum, decompression and records only when asked for. A
+compressed legacy message (a wrapper) is one batch, an uncompressed one is a batch of one record.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Literal
+
+import crc32c
+from isal import isal_zlib
+
+from dissectors.errors import DecodeError
+from dissectors.records import legacy
+from dissectors.records.codecs import DEFAULT_LIMITS, Buffer, Codec, Inflated, Limits, inflate
+from dissectors.records.record import Decoded, Record, decode_records
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""The header of magic 2 (``DefaultRecordBatch.java``): base offset, length, partition leader epoch, magic,
+CRC-32C, attributes, last offset delta, base timestamp, max timestamp, producer ID, producer epoch, base
+sequence, record count."""
+MIN_LENGTH = HEADER.size - legacy.ENTRY_OVERHEAD
+CRC_START = 21
+"""CRC-32C covers the bytes from the attributes to the end."""
+
+LOG_APPEND = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+_LEGACY_TIMESTAMP = struct.Struct(">q")
+
+
+class Batch:
+    """A batch as its header tells it. In legacy messages, what magic 2 brought has its "none" value.
+
+    :ivar data: the whole records field
+    :ivar start: position of the batch in ``data``
+    :ivar end: position after it
+    :ivar magic: 0, 1 or 2
+    :ivar base_offset: the offset that the entry begins with. That of the first record with magic 2, but
+        that of the *last* in a compressed legacy message, whose first is not known without decompression
+    :ivar last_offset: offset of the last record (also of one that compaction removed)
+    :ivar crc: as stored
+    :ivar base_timestamp: ms; what timestamp deltas count from. Legacy: the message's, -1 in magic 0
+    :ivar max_timestamp: ms, -1 if there is none
+    :ivar producer_id: -1 if none; so are epoch and sequence
+    :ivar count: records announced; None in a compressed legacy message, which does not tell. 0 where
+        compaction removed all records and the batch stays for its producer state
+    """
+
+    __slots__ = (
+        "_crc_valid",
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "count",
+        "crc",
+        "data",
+        "end",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "start",
+    )
+
+    data: Buffer
+    start: int
+    end: int
+    count: int | None
+
+    def __init__(self, data: Buffer, start: int, end: int, magic: int) -> None:
+        """Read the header at ``start``. The caller has checked magic, and that all of it is there."""
+        self.data = data
+        self.start = start
+        self.end = end
+        self._crc_valid: bool | None = None
+        if magic == 2:
+            (
+                self.base_offset,
+                _,
+                self.partition_leader_epoch,
+                self.magic,
+                self.crc,
+                self.attributes,
+                self.last_offset_delta,
+                self.base_timestamp,
+                self.max_timestamp,
+                self.producer_id,
+                self.producer_epoch,
+                self.base_sequence,
+                self.count,
+            ) = HEADER.unpack_from(data, start)
+            return
+        self.base_offset, _, self.crc, self.magic, self.attributes = legacy.HEAD.unpack_from(data, start)
+        timestamp = -1
+        if magic:
+            (timestamp,) = _LEGACY_TIMESTAMP.unpack_from(data, start + legacy.HEAD.size)
+        self.base_timestamp = self.max_timestamp = timestamp
+        self.last_offset_delta = 0
+        self.count = None if self.attributes & legacy.CODEC_MASK else 1
+        self.partition_leader_epoch = -1
+        self.producer_id = self.producer_epoch = self.base_sequence = -1
+
+    def __repr__(self) -> str:
+        return (
+            f"<Batch magic={self.magic} codec={self.codec.name.lower()} count={self.count}"
+            f" offsets={self.base_offset}..{self.last_offset} bytes={self.start}..{self.end}>"
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of the entry on the wire."""
+        return self.end - self.start
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return int(self.base_offset + self.last_offset_delta)
+
+    @property
+    def codec(self) -> Codec:
+        """Compression of the records."""
+        return Codec(self.attributes & legacy.CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> Literal["create", "log_append"] | None:
+        """Who set the timestamps; None in magic 0, which has none."""
+        if self.magic == 0:
+            return None
+        return "log_append" if self.attributes & LOG_APPEND else "create"
+
+    @property
+    def transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def control(self) -> bool:
+        """Whether the records are for the clients themselves (:mod:`.control`), not for the application."""
+        return self.magic == 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """When tombstones and markers of the batch may be removed (ms, KIP-534), or None."""
+        return int(self.base_timestamp) if self.magic == 2 and self.attributes & DELETE_HORIZON else None
+
+    @property
+    def crc_valid(self) -> bool:
+        """Whether the stored checksum fits the bytes. Computed once."""
+        if self._crc_valid is None:
+            view = memoryview(self.data)
+            if self.magic == 2:
+                computed = crc32c.crc32c(view[self.start + CRC_START : self.end])
+            else:
+                computed = isal_zlib.crc32(view[self.start + legacy.CRC_START : self.end])
+            self._crc_valid = bool(computed == self.crc)
+        return self._crc_valid
+
+    @property
+    def records_start(self) -> int:
+        """Position in the field of the first byte after a header of magic 2."""
+        return self.start + HEADER.size
+
+    def payload(self, limits: Limits = DEFAULT_LIMITS) -> Inflated:
+        """The bytes after the header of magic 2, decompressed; the problem's offset counts in the field."""
+        raw = bytes(self.data[self.records_start : self.end])
+        if not raw or self.codec == Codec.NONE:
+            return Inflated(raw)
+        plain, problem = inflate(self.codec, raw, limits, magic=2)
+        if problem is None:
+            return Inflated(plain)
+        return Inflated(plain, legacy.moved(problem, self.records_start, "records"))
+
+    def read(self, limits: Limits = DEFAULT_LIMITS) -> Decoded:
+        """Decompress and decode. Never raises on bad bytes: gives the records before the fault with it.
+
+        Nothing is cached: a list of records takes many times the bytes of the batch.
+        """
+        if self.magic != 2:
+            return legacy.decode_message(bytes(self.data[self.start : self.end]), self.start, limits)
+        plain, problem = self.payload(limits)
+        rows, fault = decode_records(plain, self.count or 0, self.base_offset, self.base_timestamp, limits)
+        if self.attributes & LOG_APPEND:
+            stamp = self.max_timestamp
+            rows = [Record(offset, stamp, key, value, headers) for offset, _, key, value, headers in rows]
+        problems = [] if problem is None else [problem]
+        # Where decompression broke off, records end early: that is the same fault seen again.
+        if fault is not None and not (problems and fault.truncated):
+            problems.append(self.located(fault))
+        return Decoded(rows, tuple(problems))
+
+    def located(self, fault: DecodeError) -> DecodeError:
+        """A fault of :meth:`payload`'s bytes as a fault of the field.
+
+        It is never a truncation: the batch is whole, only its inside is not.
+        """
+        fault.truncated = False
+        if self.codec == Codec.NONE:
+            return legacy.moved(fault, self.records_start)
+        return legacy.decompressed(fault)
+
+    def records(self, limits: Limits = DEFAULT_LIMITS) -> list[Record]:
+        """All records.
+
+        :raises DecodeError: anything is wrong with them; :meth:`read` tells what could be had
+        """
+        records, problems = self.read(limits)
+        if problems:
+            raise problems[0]
+        return records

@@ -1,0 +1,388 @@
+"""The compression codecs of record data, with the deviations that real clients write.
+
+Rules of this file:
+
+* Output is bounded while it is produced (:class:`Limits`): a bomb costs its limit, never its full size.
+* :func:`inflate` never raises on bad bytes: it gives what could be recovered and says what is wrong.
+  :func:`decompress` is the strict form and raises that same problem.
+* The codecs themselves come from libraries; here are only Kafka's containers around them: the xerial
+  block stream around snappy and the LZ4 header checksum of old clients (KIP-57).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, cast
+
+import cramjam
+import lz4.frame
+import zstandard
+from isal import igzip, igzip_lib, isal_zlib
+
+from dissectors.errors import DecodeError
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Codec(IntEnum):
+    """Bits 0-2 of the attributes of a batch or message. Values 5-7 were never given a meaning."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+    UNKNOWN_5 = 5
+    UNKNOWN_6 = 6
+    UNKNOWN_7 = 7
+
+
+class DecompressionBomb(DecodeError):  # noqa: N818  # the field's word for it
+    """The decompressed size went over the limit; nothing of it was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one batch may cost.
+
+    :ivar max_bytes: decompressed bytes of one batch
+    :ivar max_ratio: decompressed bytes per compressed byte; counts only above ``ratio_floor``
+    :ivar ratio_floor: decompressed bytes that are always allowed, whatever the ratio
+    :ivar max_records: records decoded from one batch; a record of 7 bytes becomes an object of 200
+    """
+
+    max_bytes: int = 128 << 20
+    max_ratio: int = 1000
+    ratio_floor: int = 1 << 20
+    max_records: int = 1_000_000
+
+    def bound(self, compressed: int) -> int:
+        """Greatest decompressed size, in bytes, allowed for ``compressed`` bytes."""
+        return min(self.max_bytes, max(self.ratio_floor, self.max_ratio * compressed))
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Inflated(NamedTuple):
+    """Decompressed bytes, as far as they could be had, and what is wrong with them (None: nothing).
+
+    The offset of ``problem`` counts compressed bytes from the first byte handed in.
+    """
+
+    data: bytes
+    problem: DecodeError | None = None
+
+
+def decompress(codec: Codec | int, data: Buffer, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes:
+    """Decompress the whole of ``data``.
+
+    :param magic: magic of the batch or message; LZ4 differs in magic 0 (KIP-57)
+    :raises DecompressionBomb: the output exceeds ``limits``
+    :raises DecodeError: unknown codec, corrupt or truncated data, bytes after the compressed stream
+    """
+    inflated = inflate(codec, data, limits, magic=magic)
+    if inflated.problem is not None:
+        raise inflated.problem
+    return inflated.data
+
+
+def inflate(codec: Codec | int, data: Buffer, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Inflated:
+    """Decompress as much of ``data`` as is sound. Raises nothing; see :class:`Inflated`."""
+    if not isinstance(data, bytes):
+        data = bytes(data)
+    bound = limits.bound(len(data))
+    if codec == Codec.NONE:
+        return Inflated(data)
+    if not data:
+        return Inflated(b"", DecodeError("no compressed data", 0, truncated=True))
+    if codec == Codec.GZIP:
+        return _inflate_stream(_GZIP, data, bound)
+    if codec == Codec.SNAPPY:
+        return _inflate_snappy(data, bound)
+    if codec == Codec.LZ4:
+        return _inflate_lz4(data, bound, magic)
+    if codec == Codec.ZSTD:
+        return _inflate_zstd(data, bound)
+    return Inflated(b"", DecodeError(f"unknown compression codec {int(codec)}", 0))
+
+
+def compress(codec: Codec | int, data: Buffer, *, magic: int = 2) -> bytes:
+    """Compress as Apache's Java client does: xerial snappy, independent LZ4 blocks without content size.
+
+    :param magic: 0 writes the LZ4 header checksum that brokers before 0.10 insist on (KIP-57)
+    :raises ValueError: unknown codec
+    """
+    data = bytes(data)
+    if codec == Codec.NONE:
+        return data
+    if codec == Codec.GZIP:
+        packed: bytes = igzip.compress(data, 2, mtime=0)
+        return packed
+    if codec == Codec.SNAPPY:
+        return _xerial(data)
+    if codec == Codec.LZ4:
+        frame: bytes = lz4.frame.compress(data, block_linked=False, store_size=False)
+        return _with_lz4_checksum(frame, _LZ4_BROKEN_FROM) if magic == 0 else frame
+    if codec == Codec.ZSTD:
+        return _PER_THREAD.compressor.compress(data)
+    raise ValueError(f"no compression codec {int(codec)}")
+
+
+def _bomb(codec: str, compressed: int, bound: int) -> Inflated:
+    reason = f"{compressed} bytes of {codec} decompress to more than the limit of {bound} bytes"
+    return Inflated(b"", DecompressionBomb(reason, 0))
+
+
+class _PerThread(threading.local):
+    """zstd contexts are costly to make and must not be shared between threads."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.compressor = zstandard.ZstdCompressor()
+
+
+_PER_THREAD = _PerThread()
+
+
+# --- gzip, LZ4 and zstd: streams of members ----------------------------------------------------------
+
+
+class _StreamCodec(NamedTuple):
+    """How a library's decompressor object is made and fed.
+
+    ``first`` and ``later`` are the input bytes per feed. A library drops what it had decompressed when
+    it meets corrupt input, so after an error the stream is read again in small pieces to keep the
+    sound part. The first feed takes all bytes where the library itself caps the output.
+    """
+
+    name: str
+    open: Callable[[], Any]
+    feed: Callable[[Any, memoryview, int], bytes]
+    magic: bytes
+    errors: tuple[type[Exception], ...]
+    first: int | None
+
+
+_SMALL_PIECE = 512
+
+
+def _inflate_stream(codec: _StreamCodec, data: bytes, bound: int) -> Inflated:
+    whole = _feed_members(codec, data, bound, codec.first or len(data))
+    if whole.problem is None or isinstance(whole.problem, DecompressionBomb):
+        return whole
+    return _feed_members(codec, data, bound, _SMALL_PIECE)
+
+
+def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> Inflated:
+    view = memoryview(data)
+    parts: list[bytes] = []
+    total = pos = 0
+    stream = codec.open()
+    while pos < len(data):
+        try:
+            part = codec.feed(stream, view[pos : pos + piece], bound - total + 1)
+        except codec.errors as error:
+            return Inflated(b"".join(parts), DecodeError(f"corrupt {codec.name} data: {error}", pos))
+        pos = min(pos + piece, len(data))
+        total += len(part)
+        if total > bound:
+            return _bomb(codec.name, len(data), bound)
+        parts.append(part)
+        if stream.eof:
+            pos -= len(stream.unused_data or b"")
+            if pos == len(data):
+                return Inflated(parts[0] if len(parts) == 1 else b"".join(parts))
+            if not data.startswith(codec.magic, pos):
+                extra = DecodeError(f"{len(data) - pos} bytes after the end of the {codec.name} data", pos)
+                return Inflated(b"".join(parts), extra)
+            # Members may be tiny and many, and each hands its unread input back as a copy.
+            piece = min(piece, 4096)
+            stream = codec.open()
+    short = DecodeError(f"{codec.name} data ends before its end mark", len(data), truncated=True)
+    return Inflated(b"".join(parts), short)
+
+
+_GZIP = _StreamCodec(
+    "gzip",
+    lambda: isal_zlib.decompressobj(31),  # 31: gzip container only
+    lambda stream, piece, room: stream.decompress(piece, room),
+    b"\x1f\x8b",
+    (cast("type[Exception]", igzip_lib.IsalError),),  # the stubs call the class an instance
+    None,
+)
+_LZ4 = _StreamCodec(
+    "lz4",
+    lz4.frame.LZ4FrameDecompressor,
+    lambda stream, piece, room: stream.decompress(piece, max_length=room),
+    b"\x04\x22\x4d\x18",
+    (RuntimeError,),
+    None,
+)
+# zstd's decompressor object has no output cap. A block turns at least 4 bytes into at most 128 KiB
+# (RFC 8878 section 3.1.1.2), so one piece adds no more than 16 MiB before the bound is looked at.
+_ZSTD = _StreamCodec(
+    "zstd",
+    lambda: _PER_THREAD.decompressor.decompressobj(),
+    lambda stream, piece, _room: stream.decompress(piece),
+    b"\x28\xb5\x2f\xfd",
+    (zstandard.ZstdError,),
+    _SMALL_PIECE,
+)
+
+
+# --- zstd ---------------------------------------------------------------------------------------------
+
+
+def _inflate_zstd(data: bytes, bound: int) -> Inflated:
+    try:
+        size = zstandard.frame_content_size(data)
+    except zstandard.ZstdError:
+        return Inflated(b"", DecodeError("corrupt zstd data: no frame header", 0))
+    if size > bound:
+        return _bomb("zstd", len(data), bound)
+    # Java's stream writer leaves the content size out (-1). A guess that holds for nearly all batches
+    # saves the piecewise path, and costs address space only.
+    room = size if size >= 0 else min(bound, 32 * len(data) + 4096)
+    try:
+        whole = _PER_THREAD.decompressor.decompress(data, max_output_size=room, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return _inflate_stream(_ZSTD, data, bound)
+    return Inflated(whole)
+
+
+# --- snappy -------------------------------------------------------------------------------------------
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
+_XERIAL_BLOCK = 32 * 1024
+
+
+def _xerial(data: bytes) -> bytes:
+    parts: list[Any] = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK])
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _inflate_snappy(data: bytes, bound: int) -> Inflated:
+    """Java writes xerial's block stream, others raw snappy; the eight magic bytes tell them apart."""
+    if data.startswith(_XERIAL_MAGIC):
+        return _inflate_xerial(data, bound)
+    try:
+        return Inflated(bytes(_snappy_block(data, bound)))
+    except DecompressionBomb as bomb:
+        return Inflated(b"", bomb)
+    except cramjam.DecompressionError as error:
+        return Inflated(b"", DecodeError(f"corrupt snappy data: {error}", 0))
+
+
+def _snappy_block(block: Buffer, bound: int) -> Any:
+    """Raw snappy announces its size, so the bound is checked before anything is allocated."""
+    if cramjam.snappy.decompress_raw_len(block) > bound:
+        raise DecompressionBomb(f"snappy block announces more than the limit of {bound} bytes", 0)
+    return cramjam.snappy.decompress_raw(block)
+
+
+def _inflate_xerial(data: bytes, bound: int) -> Inflated:
+    """Blocks of int32 length and raw snappy.
+
+    The two version numbers after the magic are ignored: some clients wrote them little-endian. A header
+    may come again where streams were concatenated (org.xerial.snappy.SnappyInputStream).
+    """
+    view = memoryview(data)
+    parts: list[Any] = []
+    total = pos = 0
+    problem: DecodeError | None = None
+    while pos < len(data):
+        if data.startswith(_XERIAL_MAGIC, pos):
+            pos += len(_XERIAL_HEADER)
+            if pos > len(data):
+                problem = DecodeError("xerial header is cut short", len(data), truncated=True)
+            continue
+        body = pos + 4
+        size = int.from_bytes(view[pos:body], "big", signed=True)
+        if body > len(data) or body + size > len(data):
+            problem = DecodeError("xerial snappy block is cut short", pos, truncated=True)
+            break
+        if size < 0:
+            problem = DecodeError(f"xerial snappy block of {size} bytes", pos)
+            break
+        try:
+            block = _snappy_block(view[body : body + size], bound - total)
+        except DecompressionBomb:
+            return _bomb("snappy", len(data), bound)
+        except cramjam.DecompressionError as error:
+            problem = DecodeError(f"corrupt snappy block: {error}", pos)
+            break
+        parts.append(block)
+        total += len(block)
+        pos = body + size
+    return Inflated(b"".join(parts), problem)
+
+
+# --- LZ4 ----------------------------------------------------------------------------------------------
+
+_LZ4_BROKEN_FROM = 0  # before KIP-57 the checksum ran from the frame magic ...
+_LZ4_RIGHT_FROM = 4  # ... instead of from the descriptor after it
+
+
+def _inflate_lz4(data: bytes, bound: int, magic: int) -> Inflated:
+    """A frame with the checksum of old clients is put right; outside magic 0 that is also a problem."""
+    if not _has_broken_checksum(data):
+        return _inflate_stream(_LZ4, data, bound)
+    inflated = _inflate_stream(_LZ4, _with_lz4_checksum(data, _LZ4_RIGHT_FROM), bound)
+    if magic == 0 or inflated.problem is not None:
+        return inflated
+    reason = f"lz4 header checksum of clients before 0.10 (KIP-57) with magic {magic}"
+    return Inflated(inflated.data, DecodeError(reason, _lz4_header_end(data)))
+
+
+def _has_broken_checksum(data: bytes) -> bool:
+    if len(data) < 5 or data[4] & 0x01:  # a dictionary ID: no Kafka client writes one
+        return False
+    end = _lz4_header_end(data)
+    return (
+        end < len(data)
+        and data[end] == _lz4_checksum(data[_LZ4_BROKEN_FROM:end])
+        and data[end] != _lz4_checksum(data[_LZ4_RIGHT_FROM:end])
+    )
+
+
+def _lz4_header_end(data: bytes) -> int:
+    """Position of the header checksum byte: after magic, FLG, BD and, if FLG says so, the content size."""
+    return 14 if data[4] & 0x08 else 6
+
+
+def _with_lz4_checksum(data: bytes, start: int) -> bytes:
+    end = _lz4_header_end(data)
+    return data[:end] + bytes((_lz4_checksum(data[start:end]),)) + data[end + 1 :]
+
+
+def _lz4_checksum(header: bytes) -> int:
+    """The second byte of xxHash-32, seed 0, of fewer than 16 bytes (LZ4 frame format 1.6.3).
+
+    The lz4 package does not expose its hash. A header is at most 14 bytes long here, so only the tail
+    of the algorithm is needed, not its loop over stripes of 16 bytes.
+    """
+    mask = 0xFFFFFFFF
+    p1, p2, p3, p4, p5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+
+    def rotate(value: int, bits: int) -> int:
+        value &= mask
+        return value << bits | value >> 32 - bits
+
+    words = len(header) & ~3
+    state = p5 + len(header)
+    for pos in range(0, words, 4):
+        state = rotate(state + int.from_bytes(header[pos : pos + 4], "little") * p3, 17) * p4
+    for byte in header[words:]:
+        state = rotate(state + byte * p5, 11) * p1
+    state &= mask
+    state = (state ^ state >> 15) * p2 & mask
+    state = (state ^ state >> 13) * p3 & mask
+    return (state ^ state >> 16) >> 8 & 0xFF

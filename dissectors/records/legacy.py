@@ -1,0 +1,195 @@
+"""Message sets of magic 0 and 1 (Kafka 0.8 to 0.10): messages, and compressed wrappers around them.
+
+A wrapper is a message whose value is a compressed message set. There is one level of nesting only. What
+the wrapper says overrides what its inner messages say (``AbstractLegacyRecordBatch.java``):
+
+* magic 0: inner offsets are absolute;
+* magic 1: inner offsets are relative, and the wrapper's offset is that of the last inner message (0 in
+  what some librdkafka versions produce: then the first is 0);
+* magic 1 with log-append time: the wrapper's timestamp is that of every inner message.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from isal import isal_zlib
+
+from dissectors.errors import DecodeError
+from dissectors.records.codecs import Codec, Limits, inflate
+from dissectors.records.record import Decoded, Record
+from dissectors.records.spans import Cursor, walk_message
+
+HEAD = struct.Struct(">qiIbb")
+"""offset, size, CRC-32, magic, attributes; magic 1 goes on with an int64 timestamp."""
+ENTRY_OVERHEAD = 12
+MIN_SIZE = {0: 14, 1: 22}
+"""Least ``size`` of a message, by magic: an empty one with null key and value."""
+CRC_START = 16
+CODEC_MASK = 0x07
+LOG_APPEND = 0x08
+
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_NO_TIMESTAMP = -1
+
+
+class Message(NamedTuple):
+    """One entry of a message set; ``key`` and ``value`` are where their bytes lie, None if null."""
+
+    offset: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int
+    key: slice | None
+    value: slice | None
+    start: int
+    end: int
+
+    def crc_valid(self, data: bytes) -> bool:
+        """Whether the stored CRC-32 fits the bytes from the magic to the end."""
+        return bool(isal_zlib.crc32(memoryview(data)[self.start + CRC_START : self.end]) == self.crc)
+
+
+def read_message(data: bytes, start: int, end: int, path: str = "") -> Message:
+    """The entry at ``[start, end)``, of which its magic is known to be 0 or 1.
+
+    :raises DecodeError: a length does not fit, or the fields do not take up the whole entry
+    """
+    offset, _, crc, magic, attributes = HEAD.unpack_from(data, start)
+    pos = start + HEAD.size
+    timestamp = _NO_TIMESTAMP
+    try:
+        if magic:
+            (timestamp,) = _INT64.unpack_from(data, pos)
+            pos += 8
+        (size,) = _INT32.unpack_from(data, pos)
+        pos += 4
+        key = slice(pos, pos + size) if size >= 0 else None
+        pos += max(size, 0)
+        (value_size,) = _INT32.unpack_from(data, pos)
+        pos += 4
+        value = slice(pos, pos + value_size) if value_size >= 0 else None
+        pos += max(value_size, 0)
+    except struct.error:
+        raise _fault(data, start, end, path) from None
+    if pos != end or size < -1 or value_size < -1:
+        raise _fault(data, start, end, path)
+    return Message(offset, crc, magic, attributes, timestamp, key, value, start, end)
+
+
+def _fault(data: bytes, start: int, end: int, path: str) -> DecodeError:
+    cursor = Cursor(data, start, end)
+    try:
+        walk_message(cursor, path or "message")
+    except DecodeError as error:
+        error.truncated = False
+        return error
+    raise AssertionError(f"message at {start} is sound, but was refused")
+
+
+def decode_message(data: bytes, shift: int, limits: Limits) -> Decoded:
+    """The records of one outer entry.
+
+    :param data: exactly the entry
+    :param shift: position of the entry in the records field, added to the offsets of problems
+    """
+    try:
+        message = read_message(data, 0, len(data))
+    except DecodeError as error:
+        return Decoded([], (moved(error, shift),))
+    codec = message.attributes & CODEC_MASK
+    if codec == Codec.NONE:
+        return Decoded([_record(data, message)])
+    if message.value is None:
+        return Decoded([], (DecodeError(f"compressed message with null value ({codec=})", shift, "value"),))
+    if codec >= Codec.ZSTD:
+        reason = f"codec {Codec(codec).name.lower()} is not allowed with magic {message.magic}"
+        return Decoded([], (DecodeError(reason, shift + HEAD.size - 1, "attributes"),))
+    inner, problem = inflate(codec, data[message.value], limits, magic=message.magic)
+    problems = [] if problem is None else [moved(problem, shift + message.value.start, "value")]
+    messages, fault = read_messages(inner, message.magic, limits.max_records)
+    if fault is not None and not (problems and fault.truncated):
+        fault.truncated = False
+        problems.append(decompressed(fault))
+    records, more = _resolve(message, inner, messages, complete=fault is None)
+    return Decoded(records, (*problems, *more))
+
+
+def read_messages(data: bytes, magic: int, most: int) -> tuple[list[Message], DecodeError | None]:
+    """The messages of an inner message set up to the first fault, and the fault."""
+    messages: list[Message] = []
+    pos = 0
+    while pos < len(data):
+        path = f"messages[{len(messages)}]"
+        left = len(data) - pos
+        if left < HEAD.size:
+            reason = f"{left} bytes left, too few for a message"
+            return messages, DecodeError(reason, pos, path, truncated=True)
+        _, size, _, inner_magic, attributes = HEAD.unpack_from(data, pos)
+        end = pos + ENTRY_OVERHEAD + size
+        if inner_magic != magic:
+            return messages, DecodeError(f"magic {inner_magic} inside magic {magic}", pos + CRC_START, path)
+        if size < MIN_SIZE[magic]:
+            return messages, DecodeError(f"message of {size} bytes", pos + 8, path)
+        if end > len(data):
+            reason = f"message announces {size} bytes, {left - ENTRY_OVERHEAD} left"
+            return messages, DecodeError(reason, pos + 8, path, truncated=True)
+        if attributes & CODEC_MASK:
+            return messages, DecodeError("compressed message inside a compressed message", pos, path)
+        if len(messages) == most:
+            return messages, DecodeError(f"more than the limit of {most} records", pos, path)
+        try:
+            messages.append(read_message(data, pos, end, path))
+        except DecodeError as error:
+            return messages, error
+        pos = end
+    return messages, None
+
+
+def _resolve(
+    wrapper: Message, data: bytes, messages: list[Message], *, complete: bool
+) -> tuple[list[Record], list[DecodeError]]:
+    """Inner messages as records: absolute offsets, the timestamp that counts, and their CRC faults."""
+    problems: list[DecodeError] = []
+    base = 0
+    if wrapper.magic and wrapper.offset and messages:
+        last = messages[-1].offset
+        if not complete:
+            problems.append(DecodeError("offsets are relative: the last inner message was not reached", 0))
+        elif wrapper.offset < last:
+            reason = f"wrapper offset {wrapper.offset} is less than the last inner offset {last}"
+            problems.append(DecodeError(reason, 0))
+        else:
+            base = wrapper.offset - last
+    log_append = wrapper.magic and wrapper.attributes & LOG_APPEND
+    records = []
+    for index, message in enumerate(messages):
+        if not message.crc_valid(data):
+            fault = DecodeError("CRC-32 does not fit", message.start + 12, f"messages[{index}].crc")
+            problems.append(decompressed(fault))
+        record = _record(data, message)
+        timestamp = wrapper.timestamp if log_append else record.timestamp
+        records.append(record._replace(offset=base + message.offset, timestamp=timestamp))
+    return records, problems
+
+
+def _record(data: bytes, message: Message) -> Record:
+    key = None if message.key is None else data[message.key]
+    value = None if message.value is None else data[message.value]
+    return Record(message.offset, message.timestamp, key, value)
+
+
+def moved(error: DecodeError, by: int, field_path: str = "") -> DecodeError:
+    """The same error as seen from further out."""
+    path = error.field_path or field_path
+    offset = error.offset + by if error.offset >= 0 else -1
+    return type(error)(error.reason, offset, path, truncated=error.truncated)
+
+
+def decompressed(error: DecodeError) -> DecodeError:
+    """The same error, saying that its offset counts decompressed bytes."""
+    reason = f"{error.reason} (offset in the decompressed bytes)"
+    return type(error)(reason, error.offset, error.field_path, truncated=error.truncated)

@@ -1,0 +1,164 @@
+"""A ``records`` field as a whole: entries of any magic one after the other, and how it ends.
+
+A broker cuts a Fetch answer at a byte limit, so the last entry is often a part only; and where it
+down-converted lazily it fills what it had promised with a padding batch. Neither is a fault.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dissectors.errors import DecodeError
+from dissectors.records import legacy
+from dissectors.records.batch import HEADER, MIN_LENGTH, Batch
+from dissectors.records.codecs import Buffer, Codec
+
+_ENTRY = struct.Struct(">qi")
+_MAGIC_AT = 16
+_TO_MAGIC = 17
+_MIN_SIZE = {**legacy.MIN_SIZE, 2: MIN_LENGTH}
+_UNUSED_ATTRIBUTES = ~0x7F
+
+
+@dataclass(frozen=True, slots=True)
+class Trailing:
+    """The incomplete entry at the end of a field.
+
+    :ivar kind: "partial": cut off by the byte limit of the Fetch; "padding": the filler of lazy
+        down-conversion, brokers 2.0 to 3.9 (``LazyDownConversionRecordsSend.java``)
+    :ivar start: position of its first byte
+    :ivar size: bytes there are
+    :ivar announced: bytes the whole entry would have; None if even that was cut off
+    """
+
+    kind: Literal["partial", "padding"]
+    start: int
+    size: int
+    announced: int | None
+
+
+@dataclass(slots=True)
+class RecordSet:
+    """What a records field holds.
+
+    :ivar batches: the complete entries before the first fault
+    :ivar leading: bytes before the first batch; 0 unless the field was said not to be aligned
+    :ivar trailing: the incomplete entry at the end, which is normal in Fetch
+    :ivar problems: at most one: what made the reading stop early
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    leading: int = 0
+    trailing: Trailing | None = None
+    problems: list[DecodeError] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def batches(data: Buffer) -> list[Batch]:
+    """The complete batches of a records field before the first fault; headers only.
+
+    :func:`record_set` tells also how the field ends.
+    """
+    return record_set(data).batches
+
+
+def record_set(data: Buffer, *, aligned: bool = True) -> RecordSet:
+    """Read the headers of all entries. Never raises on bad bytes.
+
+    :param data: a records field without its length prefix
+    :param aligned: False for FetchSnapshot's UnalignedRecords, which may begin inside a batch: reading
+        begins at the first batch of magic 2 with a valid CRC
+    """
+    found = RecordSet()
+    if not aligned:
+        found.leading = _first_batch(data)
+    pos = found.leading
+    size = len(data)
+    while pos < size:
+        left = size - pos
+        if left < _ENTRY.size:
+            found.trailing = _trailing(data, pos, None)
+            break
+        _, length = _ENTRY.unpack_from(data, pos)
+        if length < legacy.MIN_SIZE[0]:
+            found.problems.append(DecodeError(f"entry of {length} bytes, least is 14", pos + 8, "size"))
+            break
+        end = pos + _ENTRY.size + length
+        if left < _TO_MAGIC:
+            found.trailing = _trailing(data, pos, end - pos)
+            break
+        magic = data[pos + _MAGIC_AT]
+        least = _MIN_SIZE.get(magic)
+        if least is None:
+            found.problems.append(DecodeError(f"magic {magic} is not 0, 1 or 2", pos + _MAGIC_AT, "magic"))
+            break
+        if length < least:
+            reason = f"entry of {length} bytes, least with magic {magic} is {least}"
+            found.problems.append(DecodeError(reason, pos + 8, "size"))
+            break
+        if end > size:
+            found.trailing = _trailing(data, pos, end - pos)
+            break
+        found.batches.append(Batch(data, pos, end, magic))
+        pos = end
+    return found
+
+
+def _trailing(data: Buffer, start: int, announced: int | None) -> Trailing:
+    """Padding is an offset of -1, a length past the end, and zeros where a header would be."""
+    header = bytes(data[start : start + HEADER.size])
+    zeros = header[_ENTRY.size :]
+    padding = header[:8] == b"\xff" * 8 and not any(zeros)
+    return Trailing("padding" if padding else "partial", start, len(data) - start, announced)
+
+
+def _first_batch(data: Buffer) -> int:
+    """Position of the first batch of magic 2 that is whole and valid.
+
+    Without one: 0 if the slice begins with a batch longer than itself, else the end of ``data``.
+
+    A candidate must look right in all fields that have few right values before its CRC is computed, and
+    the bytes spent on CRCs are capped: bytes made up of candidates must not cost their square.
+    """
+    view = bytes(data)
+    budget = 64 * len(view) + (1 << 20)
+    pos = 0
+    while budget > 0 and (magic_at := view.find(2, pos + _MAGIC_AT)) >= 0:
+        pos = magic_at - _MAGIC_AT
+        if _plausible(view, pos):
+            batch = Batch(view, pos, pos + _ENTRY.size + _ENTRY.unpack_from(view, pos)[1], 2)
+            if batch.end <= len(view):
+                budget -= batch.size
+                if batch.crc_valid:
+                    return pos
+        pos += 1
+    # A valid batch further in would contradict a header here that announces more than the slice.
+    return 0 if _may_be_cut_batch(view) else len(view)
+
+
+def _plausible(view: bytes, pos: int) -> bool:
+    if len(view) - pos < HEADER.size:
+        return False
+    offset, length, epoch, magic, _, attributes, delta, *_, count = HEADER.unpack_from(view, pos)
+    return (
+        magic == 2
+        and offset >= 0
+        and length >= MIN_LENGTH
+        and epoch >= -1
+        and not attributes & _UNUSED_ATTRIBUTES
+        and attributes & legacy.CODEC_MASK <= Codec.ZSTD
+        and 0 <= count <= delta + 1
+    )
+
+
+def _may_be_cut_batch(view: bytes) -> bool:
+    """Whether one batch begins at the first byte and is longer than the slice."""
+    return _plausible(view, 0) and _ENTRY.size + _ENTRY.unpack_from(view, 0)[1] > len(view)

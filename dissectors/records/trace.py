@@ -1,0 +1,141 @@
+"""The traced reading: every field of a records field with its value and its bytes.
+
+Positions count in the records field. What was compressed is a span whose ``buffer`` holds the
+decompressed bytes, and the positions below it count in that buffer. Faults never lose what was read
+before them: they stand in :attr:`Trace.problems`, and the spans end there.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from dissectors.errors import DecodeError
+from dissectors.records import legacy
+from dissectors.records.batch import HEADER, Batch
+from dissectors.records.codecs import DEFAULT_LIMITS, Buffer, Codec, Limits, inflate
+from dissectors.records.sets import record_set
+from dissectors.records.spans import Cursor, Span, walk_message, walk_record
+
+_HEADER_FIELDS = (
+    ("base_offset", "q"),
+    ("length", "i"),
+    ("partition_leader_epoch", "i"),
+    ("magic", "b"),
+    ("crc", "I"),
+    ("attributes", "h"),
+    ("last_offset_delta", "i"),
+    ("base_timestamp", "q"),
+    ("max_timestamp", "q"),
+    ("producer_id", "q"),
+    ("producer_epoch", "h"),
+    ("base_sequence", "i"),
+    ("records_count", "i"),
+)
+_HEADER_LAYOUT = tuple((name, struct.Struct(">" + code)) for name, code in _HEADER_FIELDS)
+assert sum(layout.size for _, layout in _HEADER_LAYOUT) == HEADER.size
+
+
+@dataclass(slots=True)
+class Trace:
+    """Spans in the order of the bytes, and what is wrong.
+
+    :ivar skipped: records that were left out because of ``max_records``
+    """
+
+    spans: list[Span] = field(default_factory=list)
+    problems: list[DecodeError] = field(default_factory=list)
+    skipped: int = 0
+
+
+def trace_records(
+    data: Buffer, limits: Limits = DEFAULT_LIMITS, *, max_records: int = 10_000, aligned: bool = True
+) -> Trace:
+    """Trace a whole records field. Never raises on bad bytes.
+
+    :param max_records: records traced in all, a record costs some ten spans; of batches after the last of
+        them only the header is traced
+    :param aligned: as for :func:`~dissectors.records.sets.record_set`
+    """
+    data = bytes(data)
+    found = record_set(data, aligned=aligned)
+    trace = Trace()
+    if found.leading:
+        trace.spans.append(Span("unaligned", data[: found.leading], 0, found.leading))
+    room = max_records
+    for index, batch in enumerate(found.batches):
+        part = trace_batch(batch, limits, name=f"batches[{index}]", max_records=room)
+        room = max(room - _count_records(part.spans), 0)
+        trace.spans += part.spans
+        trace.problems += part.problems
+        trace.skipped += part.skipped
+    if found.trailing is not None:
+        start = found.trailing.start
+        trace.spans.append(Span(found.trailing.kind, data[start:], start, len(data)))
+    elif found.problems:
+        start = found.batches[-1].end if found.batches else found.leading
+        trace.spans.append(Span("unreadable", data[start:], start, len(data)))
+    trace.problems += found.problems
+    return trace
+
+
+def trace_batch(
+    batch: Batch, limits: Limits = DEFAULT_LIMITS, *, name: str = "batch", max_records: int = 10_000
+) -> Trace:
+    """Trace one batch: a single span, of header fields and records.
+
+    Its problems are those of :meth:`Batch.read`: the spans add where things lie, not another opinion.
+    """
+    walk = _trace_v2 if batch.magic == 2 else _trace_legacy
+    cursor = Cursor(bytes(batch.data), batch.start, batch.end)
+    span, skipped = walk(batch, cursor, limits, name, max_records)
+    return Trace([span], list(batch.read(limits).problems), skipped)
+
+
+def _trace_v2(batch: Batch, cursor: Cursor, limits: Limits, name: str, max_records: int) -> tuple[Span, int]:
+    """The span of a batch of magic 2, and the number of records left out."""
+    compressed = batch.codec != Codec.NONE
+    with cursor.group(name, repr(batch)):
+        for field_name, layout in _HEADER_LAYOUT:
+            cursor.fixed(field_name, layout)
+        plain = batch.payload(limits).data if compressed else None
+        inner = Cursor(cursor.data, cursor.pos, batch.end) if plain is None else Cursor(plain, 0, len(plain))
+        count = batch.count or 0
+        wanted = min(count, max_records, limits.max_records)
+        skipped = count - wanted
+        try:
+            for index in range(wanted):
+                walk_record(inner, f"records[{index}]")
+        except DecodeError:
+            skipped = 0
+        cursor.spans.append(Span("records", None, cursor.pos, batch.end, tuple(inner.spans), plain))
+        cursor.pos = batch.end
+    return cursor.spans[0], max(skipped, 0)
+
+
+def _trace_legacy(
+    batch: Batch, cursor: Cursor, limits: Limits, name: str, max_records: int
+) -> tuple[Span, int]:
+    """The span of a message with those of its inner messages, and the number of these left out."""
+    try:
+        walk_message(cursor, name)
+    except DecodeError:
+        return cursor.spans[0], 0
+    (message,) = cursor.spans
+    value = message.children[-1]
+    if not value.value or not Codec.NONE < batch.codec < Codec.ZSTD:
+        return message, 0
+    plain = inflate(batch.codec, value.value, limits, magic=batch.magic).data
+    messages, _ = legacy.read_messages(plain, batch.magic, limits.max_records)
+    inner = Cursor(plain, 0, len(plain))
+    for index, entry in enumerate(messages[:max_records]):
+        inner.end = entry.end
+        walk_message(inner, f"messages[{index}]")
+    nested = value._replace(children=tuple(inner.spans), buffer=plain)
+    return message._replace(children=(*message.children[:-1], nested)), max(len(messages) - max_records, 0)
+
+
+def _count_records(spans: list[Span]) -> int:
+    """Records below one batch's span; an uncompressed legacy message is one itself."""
+    last = spans[0].children[-1]
+    return len(last.children) or 1
