@@ -1,0 +1,123 @@
+"""Configurations and quotas in words. Values whose names say that they are secret are not told."""
+
+from __future__ import annotations
+
+from captures.meaning import words
+from captures.meaning.exchange import Body, Exchange, Gist, items, ok, rows, text
+from captures.meaning.topics import only_check
+from captures.meaning.words import join
+from dissectors.domains import ALTER_CONFIG_OP, CONFIG_RESOURCE_TYPE, Domain
+from dissectors.embedded import sensitive_config
+
+_DEFAULT_ENTITY = "<default>"
+_VALUE_LENGTH = 40
+
+
+def value_name(domain: Domain, value: int | None) -> str:
+    """What a value of an enumeration is called, in lower case; the number if it has no name."""
+    if value is None:
+        return "?"
+    return (domain.name_of(value) or str(value)).lower().replace("_", " ")
+
+
+def resource(row: Body) -> str:
+    """What a configuration belongs to: ``topic orders``, ``broker 1``, ``broker default``."""
+    kind = value_name(CONFIG_RESOURCE_TYPE, row.get("resource_type"))
+    return f"{kind} {text(row, 'resource_name', 'default')}"
+
+
+def _describe_request(x: Exchange) -> str:
+    found = rows(x.request, "resources")
+    keys = [key for row in found for key in items(row, "configuration_keys")]
+    return join(words.phrases([resource(row) for row in found]), words.some(dict.fromkeys(keys)))
+
+
+def _describe_response(x: Exchange) -> str:
+    return words.counted(sum(len(rows(row, "configs")) for row in rows(x.response, "results")), "setting")
+
+
+def _alter_request(x: Exchange) -> str:
+    said = []
+    for row in rows(x.request, "resources"):
+        names = words.some(setting(entry) for entry in rows(row, "configs"))
+        said.append(f"{resource(row)} only {names or 'defaults'}")
+    return join(words.phrases(said), only_check(x))
+
+
+def setting(entry: Body) -> str:
+    """A configuration and the value it gets: ``retention.ms=1000``; the name alone for what is to be kept secret."""
+    name, value = text(entry, "name", "?"), entry.get("value")
+    if value is None or sensitive_config(name):
+        return name
+    return f"{name}={words.clipped(value, _VALUE_LENGTH)}"
+
+
+def _change_request(x: Exchange) -> str:
+    said = []
+    for row in rows(x.request, "resources"):
+        changes: dict[str, list[str]] = {}
+        for entry in rows(row, "configs"):
+            operation = value_name(ALTER_CONFIG_OP, entry.get("config_operation"))
+            changes.setdefault(operation, []).append(setting(entry))
+        told = [f"{operation} {words.some(names)}" for operation, names in changes.items()]
+        said.append(join(resource(row), ", ".join(told)))
+    return join(words.phrases(said), only_check(x))
+
+
+def _list_request(x: Exchange) -> str:
+    kinds = [value_name(CONFIG_RESOURCE_TYPE, kind) for kind in items(x.request, "resource_types")]
+    return words.some(kinds) or "all resources"
+
+
+def _list_response(x: Exchange) -> str:
+    return words.counted(len(rows(x.response, "config_resources")), "resource")
+
+
+# ---------------------------------------------------------------- quotas
+def entity(row: Body) -> str:
+    """Whom a quota is for: ``user=alice client-id=<default>``."""
+    return " ".join(
+        f"{text(part, 'entity_type', '?')}={part.get('entity_name') or _DEFAULT_ENTITY}"
+        for part in rows(row, "entity")
+    )
+
+
+def _quotas_request(x: Exchange) -> str:
+    said = []
+    for row in rows(x.request, "components"):
+        # 0 = this name, 1 = the default entity, 2 = any (KIP-546)
+        wanted = {0: text(row, "match", "?"), 1: _DEFAULT_ENTITY, 2: "*"}.get(row.get("match_type", -1), "?")
+        said.append(f"{text(row, 'entity_type', '?')}={wanted}")
+    return join(words.some(said) or "all quotas", "strict" if x.request.get("strict") else "")
+
+
+def _quotas_response(x: Exchange) -> str:
+    return words.counted(len(rows(x.response, "entries")), "entity", "entities")
+
+
+def _alter_quotas_request(x: Exchange) -> str:
+    said = []
+    for row in rows(x.request, "entries"):
+        changes = [
+            f"remove {text(change, 'key', '?')}"
+            if change.get("remove")
+            else f"{text(change, 'key', '?')}={amount(change.get('value'))}"
+            for change in rows(row, "ops")
+        ]
+        said.append(join(entity(row), words.some(changes)))
+    return join(words.phrases(said), only_check(x))
+
+
+def amount(value: object) -> str:
+    """A quota's value, without the fraction it does not have."""
+    return f"{value:.15g}" if isinstance(value, float) else "?"
+
+
+GISTS = {
+    32: Gist(_describe_request, _describe_response),
+    33: Gist(_alter_request, ok),
+    44: Gist(_change_request, ok),
+    48: Gist(_quotas_request, _quotas_response),
+    49: Gist(_alter_quotas_request, ok),
+    74: Gist(_list_request, _list_response),
+}

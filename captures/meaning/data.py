@@ -1,0 +1,228 @@
+"""Produce, Fetch and the APIs about offsets in a log, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.meaning import places, words
+from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, rows, text
+from captures.meaning.payload import payload
+from captures.meaning.words import join, listed
+
+READ_COMMITTED = 1
+ACKS_ALL = -1
+_SPECIAL_TIMES = {
+    -1: "latest",
+    -2: "earliest",
+    -3: "max timestamp",
+    -4: "earliest local",
+    -5: "latest tiered",
+    -6: "earliest pending upload",
+}
+_MOST_OF_THE_WAIT = 0.8
+
+
+def offsets(pairs: Sequence[tuple[str, Body]], field: str, alone: str) -> str:
+    """Offsets by partition; of a single partition, which the request has named, the offset alone."""
+    if len(pairs) == 1:
+        return f"{alone} {pairs[0][1].get(field, '?')}"
+    return places.at(pairs, field)
+
+
+# ---------------------------------------------------------------- Produce
+def _produce_request(x: Exchange) -> str:
+    topics = rows(x.request, "topic_data")
+    acks = number(x.request, "acks", ACKS_ALL)
+    transaction = text(x.request, "transactional_id")
+    return join(
+        places.told(topics, x.names),
+        "" if acks == ACKS_ALL else f"acks={acks}",
+        payload([row.get("records") for _, row in places.each(topics, x.names)]).text(),
+        f"in {transaction}" if transaction else "",
+    )
+
+
+def _produce_response(x: Exchange) -> str:
+    return offsets(places.each(rows(x.response, "responses"), x.names), "base_offset", "at offset") or "ok"
+
+
+def _produce_errors(x: Exchange) -> str:
+    rejected = 0
+    for _, row in places.each(rows(x.response, "responses"), x.names):
+        rejected += len(rows(row, "record_errors"))
+    return listed((leaders(x), f"{words.counted(rejected, 'record')} rejected" if rejected else ""))
+
+
+def leaders(x: Exchange) -> str:
+    """Where the leaders are that the answer names instead (KIP-951, KIP-595)."""
+    found = {
+        number(inner(row, "current_leader"), "leader_id")
+        for _, row in places.each(rows(x.response, "responses"), x.names)
+        if row.get("error_code")
+    }
+    found.discard(-1)
+    return f"leader is broker {words.plain(sorted(found))}" if found else ""
+
+
+# ---------------------------------------------------------------- Fetch
+def _fetch_request(x: Exchange) -> str:
+    request = x.request
+    replica = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
+    level = number(request, "isolation_level", 0)
+    return join(
+        f"replica {replica}" if replica >= 0 else "",
+        session(x, number(request, "session_id", 0), number(request, "session_epoch")),
+        wait(request),
+        "read_committed" if level == READ_COMMITTED else "",
+    )
+
+
+def session(x: Exchange, session_id: int, epoch: int) -> str:
+    """What is fetched, where a session may leave out what has not changed (KIP-227)."""
+    named = places.told(rows(x.request, "topics"), x.names)
+    dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
+    said = listed((named, f"without {dropped}" if dropped else ""))
+    if epoch == -1 and session_id:
+        return listed((said, "end of session"))
+    if said or "topics" not in x.request:
+        return said
+    return "as before" if epoch > 0 else "nothing"
+
+
+def wait(request: Body) -> str:
+    """How long the broker may hold the answer back."""
+    longest = request.get("max_wait_ms")
+    if longest is None:
+        return ""
+    return f"wait {longest}ms" if longest > 0 else "no wait"
+
+
+def _fetch_response(x: Exchange) -> str:
+    topics = rows(x.response, "responses")
+    pairs = places.each(topics, x.names)
+    full: dict[str, list[int]] = {}
+    for name, row in pairs:
+        if row.get("records"):
+            numbers = full.setdefault(name, [])
+            numbers.append(number(row, "partition_index"))
+    if full:
+        said = f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.said(full)}"
+    else:
+        said = empty(x)
+    return listed((said, *(aside(pairs))))
+
+
+def empty(x: Exchange) -> str:
+    """An answer without records; a long poll says so."""
+    longest = number(x.request, "max_wait_ms", 0)
+    waited = round(x.latency_ns / 1_000_000)
+    if longest > 0 and waited >= longest * _MOST_OF_THE_WAIT:
+        return f"empty (waited {waited})"
+    return "empty"
+
+
+def aside(pairs: Sequence[tuple[str, Body]]) -> list[str]:
+    """What the answer sends its reader to do elsewhere: another replica, a truncation, a snapshot."""
+    out = []
+    for name, row in pairs:
+        replica = number(row, "preferred_read_replica")
+        if replica >= 0:
+            out.append(f"read {name} from broker {replica}")
+        diverging = number(inner(row, "diverging_epoch"), "end_offset")
+        if diverging >= 0:
+            out.append(f"{name} diverges: truncate to {diverging}")
+        snapshot = number(inner(row, "snapshot_id"), "end_offset")
+        if snapshot >= 0:
+            out.append(f"{name} begins at a snapshot: {snapshot}")
+        if len(out) >= words.SHOWN:
+            break
+    return list(dict.fromkeys(out))
+
+
+def _fetch_errors(x: Exchange) -> str:
+    topics = rows(x.response, "responses")
+    good = any(row.get("records") for _, row in places.each(topics, x.names))
+    return listed((leaders(x), _fetch_response(x) if good else ""))
+
+
+# ---------------------------------------------------------------- offsets in a log
+def _list_offsets_request(x: Exchange) -> str:
+    topics = rows(x.request, "topics")
+    times = {
+        row["timestamp"] for _, row in places.each(topics, x.names) if isinstance(row.get("timestamp"), int)
+    }
+    said = [_SPECIAL_TIMES.get(time) or f"at {words.moment(time)}" for time in sorted(times, reverse=True)]
+    level = number(x.request, "isolation_level", 0)
+    return join(
+        places.told(topics, x.names), words.some(said), "read_committed" if level == READ_COMMITTED else ""
+    )
+
+
+def _list_offsets_response(x: Exchange) -> str:
+    pairs = places.each(rows(x.response, "topics"), x.names)
+    if not any("offset" in row for _, row in pairs):
+        return old_offsets(pairs)
+    if len(pairs) == 1 and pairs[0][1].get("offset") == -1:
+        return "no offset"
+    return offsets(pairs, "offset", "offset")
+
+
+def old_offsets(pairs: Sequence[tuple[str, Body]]) -> str:
+    """Version 0 lists where segments begin."""
+    if len(pairs) == 1:
+        found = items(pairs[0][1], "old_style_offsets")
+        return f"offset {words.plain(found[: words.SHOWN])}" if found else "no offset"
+    return words.counted(len(pairs), "partition") if pairs else "nothing"
+
+
+def _leader_epoch_request(x: Exchange) -> str:
+    topics = rows(x.request, "topics")
+    epochs = {number(row, "leader_epoch") for _, row in places.each(topics, x.names)}
+    replica = number(x.request, "replica_id")
+    return join(
+        f"replica {replica}" if replica >= 0 else "",
+        places.told(topics, x.names),
+        f"end of epoch {words.ranges(epochs)}" if epochs else "",
+    )
+
+
+def _leader_epoch_response(x: Exchange) -> str:
+    return offsets(places.each(rows(x.response, "topics"), x.names), "end_offset", "ends at") or "nothing"
+
+
+def _delete_records_request(x: Exchange) -> str:
+    pairs = places.each(rows(x.request, "topics"), x.names)
+    if len(pairs) == 1 and pairs[0][1].get("offset") == -1:
+        return f"{places.told(rows(x.request, 'topics'), x.names)}  all"
+    said = places.at(pairs, "offset")
+    return f"before {said}" if said else ""
+
+
+def _delete_records_response(x: Exchange) -> str:
+    pairs = places.each(rows(x.response, "topics"), x.names)
+    return offsets(pairs, "low_watermark", "log begins at") or "ok"
+
+
+def _describe_producers_request(x: Exchange) -> str:
+    return places.told(rows(x.request, "topics"), x.names)
+
+
+def _describe_producers_response(x: Exchange) -> str:
+    producers = [
+        producer
+        for _, row in places.each(rows(x.response, "topics"), x.names)
+        for producer in rows(row, "active_producers")
+    ]
+    open_ones = sum(number(producer, "current_txn_start_offset") >= 0 for producer in producers)
+    said = words.counted(len(producers), "producer")
+    return f"{said}, {words.counted(open_ones, 'open transaction')}" if open_ones else said
+
+
+GISTS = {
+    0: Gist(_produce_request, _produce_response, _produce_errors),
+    1: Gist(_fetch_request, _fetch_response, _fetch_errors),
+    2: Gist(_list_offsets_request, _list_offsets_response),
+    21: Gist(_delete_records_request, _delete_records_response),
+    23: Gist(_leader_epoch_request, _leader_epoch_response),
+    61: Gist(_describe_producers_request, _describe_producers_response),
+}

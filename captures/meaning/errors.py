@@ -1,0 +1,168 @@
+"""The errors of a response: all of them, wherever they stand, and in words."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from captures.meaning import places, words
+from captures.meaning.exchange import Body, Names
+from captures.meaning.plans import Plan, members, plan
+from dissectors import wire
+from dissectors.domains import ERROR_CODE
+from dissectors.error_codes import error_name
+
+_LABELS = ("group_id", "transactional_id", "resource_name", "user", "key", "feature", "log_dir", "name")
+_MESSAGE_LENGTH = 90
+_CODES_SHOWN = 3
+
+
+class ErrorFound(NamedTuple):
+    """One error of a response.
+
+    :ivar path: field path from the body's root: ``responses[0].partition_responses[2].error_code``
+    :ivar code: as on the wire, never 0
+    :ivar message: the broker's text beside it, or None
+    :ivar holders: the structs around it, the body first; what the error is about can be read from them
+    """
+
+    path: str
+    code: int
+    message: str | None
+    holders: tuple[Body, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the error."""
+        return error_name(self.code)
+
+
+def _error_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+    return tuple(
+        member.name
+        for member in members(struct)
+        if member.field.type.domain is ERROR_CODE and isinstance(member.con, wire.Fixed)
+    )
+
+
+def errors_in(key: int, version: int, body: Body | None) -> list[ErrorFound]:
+    """Return every error of a response body, in the order of the declaration.
+
+    :param version: version in which the body was read (:attr:`dissectors.frames.Body.version`)
+    """
+    if not body:
+        return []
+    found: list[ErrorFound] = []
+    made = plan(_error_fields, key, version, "response")
+    if _any(made, body):
+        _collect(made, body, "", (body,), found)
+    return found
+
+
+def _any(made: Plan, body: Body) -> bool:
+    """Tell whether there is an error at all; the paths of sound answers are never built."""
+    for name in made.fields:
+        if body.get(name):
+            return True
+    for name, many, inner in made.inside:
+        value = body.get(name)
+        if value:
+            for row in value if many else (value,):
+                if row and _any(inner, row):
+                    return True
+    return False
+
+
+def _collect(made: Plan, body: Body, path: str, holders: tuple[Body, ...], found: list[ErrorFound]) -> None:
+    for name in made.fields:
+        code = body.get(name)
+        if code:
+            message = body.get(name.replace("code", "message"))
+            found.append(ErrorFound(path + name, code, message or None, holders))
+    for name, many, inner in made.inside:
+        value = body.get(name)
+        if not value:
+            continue
+        for number, row in enumerate(value if many else (value,)):
+            if row:
+                place = f"{path}{name}[{number}]." if many else f"{path}{name}."
+                _collect(inner, row, place, (*holders, row), found)
+
+
+# ---------------------------------------------------------------- in words
+class _Subjects:
+    """What one error code is about."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.whole = False
+        self.topics: dict[str, list[int]] = {}
+        self.labels: list[str] = []
+        self.messages: set[str] = set()
+
+    def add(self, error: ErrorFound, names: Names) -> None:
+        self.count += 1
+        if error.message:
+            self.messages.add(error.message)
+        if len(error.holders) == 1:
+            self.whole = True
+            return
+        place = _place(error.holders, names)
+        if place is None:
+            self.labels.extend(_label(error.holders))
+            return
+        numbers = self.topics.setdefault(place[0], [])
+        if place[1] is not None:
+            numbers.append(place[1])
+
+    def text(self) -> str:
+        if self.whole:
+            return ""
+        named = [*([places.said(self.topics)] if self.topics else ()), *dict.fromkeys(self.labels)]
+        if named and len(named) <= words.SHOWN:
+            return " ".join(named)
+        return f"{self.count}×" if self.count > 1 else ""
+
+
+def _place(holders: tuple[Body, ...], names: Names) -> tuple[str, int | None] | None:
+    number = None
+    for holder in reversed(holders[1:]):
+        if number is None:
+            number = places.index(holder)
+        if (
+            "topic" in holder
+            or "topic_name" in holder
+            or "topic_id" in holder
+            or (number is not None and "name" in holder)
+        ):
+            return places.topic(holder, names), number
+    return None
+
+
+def _label(holders: tuple[Body, ...]) -> list[str]:
+    for holder in reversed(holders[1:]):
+        for field in _LABELS:
+            value: Any = holder.get(field)
+            if value and isinstance(value, str):
+                return [value]
+        if holder.get("member_id"):
+            return [words.member(holder["member_id"])]
+    return []
+
+
+def errors_text(found: list[ErrorFound], names: Names) -> str:
+    """Put errors into words: ``REBALANCE_IN_PROGRESS``, ``orders 0-2 NOT_LEADER_OR_FOLLOWER``.
+
+    What one code concerns is put together; the broker's own text follows if it is a single one.
+    """
+    by_code: dict[int, _Subjects] = {}
+    for error in found:
+        by_code.setdefault(error.code, _Subjects()).add(error, names)
+    parts = []
+    for code, subjects in list(by_code.items())[:_CODES_SHOWN]:
+        about = subjects.text()
+        parts.append(f"{about} {error_name(code)}" if about else error_name(code))
+    if len(by_code) > _CODES_SHOWN:
+        parts.append(f"+{len(by_code) - _CODES_SHOWN} other errors")
+    said = ", ".join(parts)
+    messages = {message for subjects in by_code.values() for message in subjects.messages}
+    return f"{said}: {words.clipped(messages.pop(), _MESSAGE_LENGTH)}" if len(messages) == 1 else said

@@ -1,0 +1,87 @@
+"""One exchange as the gists see it, and tolerant access to its bodies.
+
+Bodies are the plain dicts that :mod:`dissectors` decodes. A message that was cut off gives a partial one: fields
+are missing, lists end early, and an element whose first field was not read is None. Nothing here raises for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+Body = Mapping[str, Any]
+"""A decoded struct: field name -> value."""
+
+Names = Callable[[str], str | None]
+"""Topic ID (base64url text) -> topic name, or None if no message has told it."""
+
+
+class Exchange(NamedTuple):
+    """What a gist is made from.
+
+    :ivar version: of the request
+    :ivar request: the request's body; empty if there is none
+    :ivar response: the response's body; empty if there is none, or if only the request is asked about
+    :ivar latency_ns: first byte of the request to the last of the response, -1 if unknown
+    """
+
+    key: int
+    version: int
+    request: Body
+    response: Body
+    names: Names
+    latency_ns: int = -1
+
+
+Saying = Callable[[Exchange], str]
+"""Puts one side of an exchange into words; empty if there is nothing to say."""
+
+
+class Gist(NamedTuple):
+    """How the exchanges of one API are put into words.
+
+    :ivar on_error: what to add when the response holds errors; it comes after their names
+    """
+
+    request: Saying
+    response: Saying
+    on_error: Saying | None = None
+
+
+def rows(body: Body, field: str) -> list[Body]:
+    """Return the structs of an array field; empty for null, absent, or not read."""
+    found = body.get(field)
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def items(body: Body, field: str) -> list[Any]:
+    """Return the numbers or strings of an array field; empty for null, absent, or not read."""
+    found = body.get(field)
+    return [item for item in found if item is not None] if isinstance(found, tuple | list) else []
+
+
+def inner(body: Body, field: str) -> Body:
+    """Return a struct field; empty for null, absent, or not read."""
+    found = body.get(field)
+    return found if isinstance(found, dict) else {}
+
+
+def number(body: Body, field: str, default: int = -1) -> int:
+    """Return a number field, or ``default`` for absent or not read."""
+    found = body.get(field)
+    return found if isinstance(found, int) else default
+
+
+def text(body: Body, field: str, default: str = "") -> str:
+    """Return a string field; ``default`` for null, absent, empty, or not read."""
+    return body.get(field) or default
+
+
+def ok(_: Exchange) -> str:
+    """Say that it went well, where the answer tells no more."""
+    return "ok"
+
+
+def nothing(_: Exchange) -> str:
+    """Say nothing, where the message has no content."""
+    return ""

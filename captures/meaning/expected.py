@@ -1,0 +1,139 @@
+"""Errors that belong to a healthy conversation.
+
+The rule: an error is expected only if the protocol itself provides for it, the client goes on without a person or a
+configuration having to change, *and* this one exchange shows that it is that case. What merely happens often is not
+expected: a rebalance (27), a moved leader (6) or a coordinator that is not there (15, which is also what a cluster
+without enough brokers for ``__consumer_offsets`` answers for ever) is what people look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from captures.meaning.errors import ErrorFound, errors_in
+from captures.meaning.exchange import Body, number
+
+_EMPTY: Body = {}
+
+
+class _Case(NamedTuple):
+    """The error as it stands in its exchange."""
+
+    version: int
+    request: Body
+    error: ErrorFound
+
+
+class Expected(NamedTuple):
+    """Why an error is expected, and when."""
+
+    reason: str
+    holds: Callable[[_Case], bool]
+
+
+def _always(_: _Case) -> bool:
+    return True
+
+
+def _newer_than_first(case: _Case) -> bool:
+    return case.version > 0
+
+
+def _first_join(case: _Case) -> bool:
+    # a request that was not captured is no proof of a fault
+    return not case.request.get("member_id")
+
+
+def _in_session(field: str) -> Callable[[_Case], bool]:
+    def holds(case: _Case) -> bool:
+        return number(case.request, field, 1) > 0
+
+    return holds
+
+
+def _being_created(case: _Case) -> bool:
+    allowed = case.request.get("allow_auto_topic_creation", True)
+    topic = case.error.holders[-1]
+    return bool(allowed) and len(case.error.holders) == 2 and not topic.get("partitions")
+
+
+def _wants_stable(case: _Case) -> bool:
+    return bool(case.request.get("require_stable", True))
+
+
+_CONCURRENT = Expected(
+    "The markers of this producer's previous transaction are still being written; the client asks again (KIP-98).",
+    _always,
+)
+_STALE_EPOCH = Expected(
+    "A heartbeat moved the member epoch while the request was under way; the member repeats it with the new one"
+    " (KIP-848).",
+    _always,
+)
+_SHARE_SESSION = Expected(
+    "Brokers keep share sessions only as long as the connection; the client opens a new one (KIP-932).",
+    _in_session("share_session_epoch"),
+)
+
+EXPECTED: dict[tuple[int, int], Expected] = {
+    (18, 35): Expected(
+        "The broker does not know this version of ApiVersions; the client falls back to one it does (KIP-511).",
+        _newer_than_first,
+    ),
+    (11, 79): Expected(
+        "The coordinator gives a new member its ID, with which it joins again (KIP-394).", _first_join
+    ),
+    (3, 5): Expected(
+        "The topic is being created by this very request; partitions have no leader yet"
+        " (auto.create.topics.enable).",
+        _being_created,
+    ),
+    (1, 70): Expected(
+        "Brokers evict fetch sessions from a cache of limited size; the client opens a new one (KIP-227).",
+        _in_session("session_id"),
+    ),
+    (78, 122): _SHARE_SESSION,
+    (79, 122): _SHARE_SESSION,
+    (8, 113): _STALE_EPOCH,
+    (9, 113): _STALE_EPOCH,
+    (9, 88): Expected(
+        "A transaction on these offsets is not decided yet; the consumer asked to be told and asks again (KIP-447).",
+        _wants_stable,
+    ),
+    **{(key, 51): _CONCURRENT for key in (0, 22, 24, 25, 26, 28)},
+    (69, 69): Expected(
+        "The admin client asks for a new-protocol group first and, told that it is none, describes it as a classic"
+        " group (KIP-848).",
+        _always,
+    ),
+    (43, 84): Expected(
+        "The partition is led by the replica that the election would choose: nothing to do (KIP-460).",
+        _always,
+    ),
+    (72, 117): Expected(
+        "The broker's subscription has changed; the client fetches the new one (KIP-714).", _always
+    ),
+}
+"""(API key, error code) -> why and when the error is part of a normal conversation."""
+
+
+def expected_errors(
+    key: int,
+    version: int,
+    request_body: Body | None,
+    response_body: Body | None,
+    errors: Iterable[ErrorFound] | None = None,
+) -> list[ErrorFound]:
+    """Return those errors of a response that belong to a normal conversation; :data:`EXPECTED` has the reasons.
+
+    :param version: of the request
+    :param errors: what :func:`~captures.meaning.errors.errors_in` found in ``response_body``, where it was asked before
+    """
+    request = request_body or _EMPTY
+    out = []
+    for error in errors_in(key, version, response_body) if errors is None else errors:
+        rule = EXPECTED.get((key, error.code))
+        if rule is not None and rule.holds(_Case(version, request, error)):
+            out.append(error)
+    return out

@@ -1,0 +1,279 @@
+"""Classic and KIP-848 consumer groups in words: membership, assignments, committed offsets, administration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from captures.meaning import places, words
+from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, ok, rows, text
+from captures.meaning.words import join, listed, member
+from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment
+from dissectors.embedded.layout import prefixed
+
+CONSUMER = "consumer"
+JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
+_MEMBER_ID_REQUIRED = 79
+_COORDINATOR_TYPES = {0: "group", 1: "transaction", 2: "share state"}
+_REASON_LENGTH = 60
+_SECOND_STEP = "need to re-join with the given member-id"
+
+
+def group(x: Exchange) -> str:
+    """The group that a request is about."""
+    return text(x.request, "group_id")
+
+
+def standing(x: Exchange) -> str:
+    """Group, generation and member, as most group requests name them."""
+    generation = number(x.request, "generation_id", -2)
+    said = [group(x), f"gen {generation}" if generation != -2 else "", member(x.request.get("member_id"))]
+    return " ".join(part for part in said if part)
+
+
+def instance(body: Body) -> str:
+    """The name of a static member (KIP-345)."""
+    name = body.get("group_instance_id") or body.get("instance_id")
+    return f"static {name}" if name else ""
+
+
+def reason(body: Body) -> str:
+    """Why a member joins or leaves, in its own words (KIP-800)."""
+    said = body.get("reason")
+    # every new member's second JoinGroup gives this reason (KIP-394): it tells nothing
+    if not said or said.startswith(_SECOND_STEP):
+        return ""
+    return f"({words.clipped(said, _REASON_LENGTH)})"
+
+
+# ---------------------------------------------------------------- membership
+def _join_request(x: Exchange) -> str:
+    protocols = [text(row, "name", "?") for row in rows(x.request, "protocols")]
+    kind = text(x.request, "protocol_type", CONSUMER)
+    return join(
+        group(x),
+        "" if kind == CONSUMER else kind,
+        ",".join(protocols),
+        member(x.request.get("member_id")),
+        instance(x.request),
+        reason(x.request),
+    )
+
+
+def _join_response(x: Exchange) -> str:
+    response = x.response
+    members = rows(response, "members")
+    leads = bool(members) or (
+        bool(response.get("leader")) and response.get("leader") == response.get("member_id")
+    )
+    return listed(
+        (
+            f"gen {number(response, 'generation_id')}",
+            "leader" if leads else "member",
+            words.counted(len(members), "member") if members else "",
+            text(response, "protocol_name") if len(rows(x.request, "protocols")) > 1 else "",
+            "assignment stays" if response.get("skip_assignment") else "",
+        )
+    )
+
+
+def _join_errors(x: Exchange) -> str:
+    if x.response.get("error_code") == _MEMBER_ID_REQUIRED and x.response.get("member_id"):
+        return f"join again as {member(x.response['member_id'])}"
+    return ""
+
+
+def _sync_request(x: Exchange) -> str:
+    count = len(rows(x.request, "assignments"))
+    return join(standing(x), words.counted(count, "assignment") if count else "", instance(x.request))
+
+
+def _sync_response(x: Exchange) -> str:
+    data = x.response.get("assignment")
+    if not isinstance(data, bytes):
+        return "ok"
+    if not data:
+        return "nothing assigned"
+    kind = x.response.get("protocol_type") or x.request.get("protocol_type") or CONSUMER
+    assigned = assignment(data) if kind == CONSUMER else None
+    return (
+        f"{kind if kind != CONSUMER else 'assignment'} {words.size(len(data))}"
+        if assigned is None
+        else assigned
+    )
+
+
+def assignment(data: bytes) -> str | None:
+    """Partitions of a classic consumer's assignment; None if the bytes are something else, as in Connect."""
+    layout = prefixed(ConsumerProtocolAssignment, data)
+    value = layout.con.exactly(data, layout.start) if layout is not None else None
+    if value is None:
+        return None
+    topics: list[dict[str, Any]] = value["assigned_partitions"]
+    return places.told(topics, lambda _: None) or "nothing assigned"
+
+
+def _leave_request(x: Exchange) -> str:
+    members = rows(x.request, "members") or [x.request]
+    first = members[0]
+    return join(
+        group(x),
+        member(first.get("member_id")) or instance(first),
+        f"+{len(members) - 1} members" if len(members) > 1 else "",
+        reason(first),
+    )
+
+
+def _heartbeat_request(x: Exchange) -> str:
+    return join(standing(x), instance(x.request))
+
+
+# ---------------------------------------------------------------- KIP-848, and alike in share groups
+def epoch_words(x: Exchange) -> str:
+    """What the member epoch of a request says: an ordinary heartbeat, a join, a leave."""
+    epoch = x.request.get("member_epoch")
+    if epoch is None:
+        return ""
+    return {JOIN: "join", LEAVE: "leave", LEAVE_STATIC: "leave for a while"}.get(epoch, f"epoch {epoch}")
+
+
+def modern_request(x: Exchange) -> str:
+    """A heartbeat of a consumer or share group: epoch, subscription, what the member owns."""
+    request = x.request
+    topics = items(request, "subscribed_topic_names")
+    pattern = request.get("subscribed_topic_regex")
+    owned = request.get("topic_partitions")
+    return join(
+        " ".join(part for part in (group(x), epoch_words(x), member(request.get("member_id"))) if part),
+        words.some(topics),
+        f"/{words.clipped(pattern, 40)}/" if pattern else "",
+        ""
+        if owned is None
+        else f"owns {places.told(rows(request, 'topic_partitions'), x.names) or 'nothing'}",
+        instance(request),
+    )
+
+
+def modern_response(x: Exchange) -> str:
+    """The epoch reached, and a new assignment if there is one."""
+    assigned = x.response.get("assignment")
+    topics = rows(inner(x.response, "assignment"), "topic_partitions")
+    return listed(
+        (
+            reached(x.response),
+            "" if assigned is None else f"assigned {places.told(topics, x.names) or 'nothing'}",
+        )
+    )
+
+
+def reached(response: Body) -> str:
+    """The member epoch that the coordinator states."""
+    epoch = response.get("member_epoch")
+    if epoch is None:
+        return ""
+    return {LEAVE: "left", LEAVE_STATIC: "left for a while"}.get(epoch, f"epoch {epoch}")
+
+
+# ---------------------------------------------------------------- offsets
+def _commit_request(x: Exchange) -> str:
+    pairs = places.each(rows(x.request, "topics"), x.names)
+    return join(group(x), places.at(pairs, "committed_offset"), instance(x.request))
+
+
+def _offset_fetch_request(x: Exchange) -> str:
+    many = rows(x.request, "groups")
+    asked = many or [x.request]
+    said = []
+    for row in asked[: words.SHOWN]:
+        # null asks for everything the group has committed; what was cut off asks for nothing we know of
+        everything = "topics" in row and row["topics"] is None
+        wanted = "all partitions" if everything else places.told(rows(row, "topics"), x.names)
+        said.append(join(text(row, "group_id"), wanted))
+    rest = len(asked) - words.SHOWN
+    return join(
+        ", ".join(said),
+        f"+{rest} groups" if rest > 0 else "",
+        "stable" if x.request.get("require_stable") else "",
+    )
+
+
+def _offset_fetch_response(x: Exchange) -> str:
+    holders = rows(x.response, "groups") or [x.response]
+    pairs = [pair for holder in holders for pair in places.each(rows(holder, "topics"), x.names)]
+    known = [pair for pair in pairs if number(pair[1], "committed_offset") >= 0]
+    without = len(pairs) - len(known)
+    if not known:
+        return "none committed"
+    return listed((places.at(known, "committed_offset"), f"{without} without" if without else ""))
+
+
+def _offset_delete_request(x: Exchange) -> str:
+    return join(group(x), places.told(rows(x.request, "topics"), x.names))
+
+
+# ---------------------------------------------------------------- coordinators and administration
+def _coordinator_request(x: Exchange) -> str:
+    kind = _COORDINATOR_TYPES.get(number(x.request, "key_type", 0), "key")
+    keys = items(x.request, "coordinator_keys") or [text(x.request, "key")]
+    named = words.some(keys)
+    return f"{kind} {named}" if named else kind
+
+
+def _coordinator_response(x: Exchange) -> str:
+    found = rows(x.response, "coordinators") or [x.response]
+    nodes = {row.get("node_id"): row for row in found}
+    return ", ".join(
+        f"broker {node} {text(row, 'host', '?')}:{row.get('port', '?')}"
+        for node, row in list(nodes.items())[: words.SHOWN]
+        if node is not None
+    )
+
+
+def groups_request(x: Exchange) -> str:
+    """The groups to be described or deleted."""
+    return words.some(
+        items(x.request, "groups") or items(x.request, "group_ids") or items(x.request, "groups_names")
+    )
+
+
+def describe_response(x: Exchange) -> str:
+    """State and size of one group, or how many groups are in which state."""
+    found = rows(x.response, "groups")
+    if len(found) == 1:
+        return listed(
+            (text(found[0], "group_state", "?"), words.counted(len(rows(found[0], "members")), "member"))
+        )
+    states = Counter(text(row, "group_state", "?") for row in found)
+    return listed(f"{count} {state}" for state, count in states.most_common())
+
+
+def _list_groups_request(x: Exchange) -> str:
+    return (
+        join(words.some(items(x.request, "states_filter")), words.some(items(x.request, "types_filter")))
+        or "all groups"
+    )
+
+
+def _list_groups_response(x: Exchange) -> str:
+    return words.counted(len(rows(x.response, "groups")), "group")
+
+
+def _delete_groups_response(x: Exchange) -> str:
+    return f"{words.counted(len(rows(x.response, 'results')), 'group')} deleted"
+
+
+GISTS = {
+    8: Gist(_commit_request, ok),
+    9: Gist(_offset_fetch_request, _offset_fetch_response),
+    10: Gist(_coordinator_request, _coordinator_response),
+    11: Gist(_join_request, _join_response, _join_errors),
+    12: Gist(_heartbeat_request, ok),
+    13: Gist(_leave_request, ok),
+    14: Gist(_sync_request, _sync_response),
+    15: Gist(groups_request, describe_response),
+    16: Gist(_list_groups_request, _list_groups_response),
+    42: Gist(groups_request, _delete_groups_response),
+    47: Gist(_offset_delete_request, ok),
+    68: Gist(modern_request, modern_response),
+    69: Gist(groups_request, describe_response),
+}

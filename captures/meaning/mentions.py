@@ -1,0 +1,228 @@
+"""Whom and what a message names: topics with partitions, groups, members, transactions, producers.
+
+Found by the declarations, in every API and version alike, for filters and for following one of them through a capture.
+What lies inside byte fields (subscriptions, record values) is not looked at, but for the producers of record batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from captures.meaning import places
+from captures.meaning.exchange import Body, Names, items
+from captures.meaning.payload import headers
+from captures.meaning.plans import Side, members, plan, struct_of, walk
+from dissectors import wire
+
+FIND_COORDINATOR = 10
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_TOPIC_RESOURCE = 2
+_LITERAL = 3
+_PATTERNS = ("pattern_type", "resource_pattern_type", "pattern_type_filter")
+
+_TOPIC_ARRAYS = {
+    "topics",
+    "state_changelog_topics",
+    "repartition_source_topics",
+    "repartition_sink_topics",
+    "topic_names",
+    "source_topics",
+    "subscribed_topic_names",
+}
+"""Arrays whose ``name`` fields, or whose strings, are topics."""
+_TOPIC_RESULTS = {(20, "responses"), (37, "results")}
+"""API key and array: answers by topic whose structs do not look different from others with a name."""
+
+
+class Producer(NamedTuple):
+    """A producer's identity: ID and epoch, -1 where it is not told."""
+
+    producer_id: int
+    epoch: int
+
+
+# ---------------------------------------------------------------- topics
+def _strings(struct: wire.Struct, wanted: set[str]) -> list[str]:
+    return [
+        member.name
+        for member in members(struct)
+        if member.name in wanted
+        and isinstance(member.con, wire.Array)
+        and isinstance(member.con.element, wire.String)
+    ]
+
+
+def _is_topic(held_by: str, struct: wire.Struct) -> bool:
+    by_name = {member.name: member for member in members(struct)}
+    if {"topic", "topic_name", "topic_id"} & by_name.keys():
+        return True
+    if "name" not in by_name:
+        return False
+    if held_by in _TOPIC_ARRAYS:
+        return True
+    for array in places.PARTITION_ARRAYS:
+        if array in by_name and isinstance(by_name[array].con, wire.Array):
+            inside = struct_of(by_name[array])
+            return inside is None or any(member.name in places.INDEX_FIELDS for member in members(inside[0]))
+    return False
+
+
+def _topic_fields(held_by: str, struct: wire.Struct) -> tuple[str, ...]:
+    found = _strings(struct, _TOPIC_ARRAYS)
+    if _is_topic(held_by, struct):
+        found.append("")  # the struct itself
+    names = {member.name for member in members(struct)}
+    for resource in ("resource", "resource_filter"):
+        kind, name = (
+            resource.replace("resource", "resource_type"),
+            resource.replace("resource", "resource_name"),
+        )
+        if {kind, name} <= names:
+            found.append(name)
+    return tuple(found)
+
+
+def _topic_fields_of_results(held_by: str, struct: wire.Struct) -> tuple[str, ...]:
+    found = _topic_fields(held_by, struct)
+    return found if "" in found or held_by not in ("responses", "results") else (*found, "")
+
+
+def topics_in(
+    key: int, version: int, body: Body | None, names: Names, side: Side = "request"
+) -> dict[str, list[int]]:
+    """Return the topics that a message names with the partitions it names of them, in order of appearance.
+
+    A topic whose ID no message has named stands there with its ID. Topics of ACLs and configurations count if
+    they are named in full.
+
+    :param version: in which the body was read
+    :param side: which message of the API the body is
+    """
+    out: dict[str, list[int]] = {}
+    if not body:
+        return out
+    by_result = side == "response" and any(key == known for known, _ in _TOPIC_RESULTS)
+    choice = _topic_fields_of_results if by_result else _topic_fields
+    for struct, fields in walk(plan(choice, key, version, side), body):
+        for field in fields:
+            if not field:
+                _add_topic(out, struct, names)
+            elif field.startswith("resource_name"):
+                _add_resource(out, struct, field)
+            else:
+                for name in items(struct, field):
+                    out.setdefault(name, [])
+    return out
+
+
+def _add_topic(out: dict[str, list[int]], struct: Body, names: Names) -> None:
+    name = places.topic(struct, lambda uuid: names(uuid) or uuid)
+    if name == "?":
+        return
+    known = out.setdefault(name, [])
+    alone = places.index(struct)
+    for number in places.partitions(struct) if alone is None else (alone,):
+        if number not in known:
+            known.append(number)
+
+
+def _add_resource(out: dict[str, list[int]], struct: Body, field: str) -> None:
+    name = struct.get(field)
+    if not name or name == "*" or struct.get(field.replace("name", "type")) != _TOPIC_RESOURCE:
+        return
+    if all(struct.get(pattern, _LITERAL) == _LITERAL for pattern in _PATTERNS):
+        out.setdefault(name, [])
+
+
+# ---------------------------------------------------------------- groups, members, transactions, producers
+_GROUP_FIELDS = {"group_id"}
+_GROUP_LISTS = {"groups_names", "group_ids", "groups"}
+_MEMBER_FIELDS = {"member_id"}
+_TRANSACTION_FIELDS = {"transactional_id", "v3_and_below_transactional_id"}
+_PRODUCER_FIELDS = {"producer_id", "v3_and_below_producer_id"}
+
+
+def _fields(struct: wire.Struct, wanted: set[str]) -> tuple[str, ...]:
+    return tuple(member.name for member in members(struct) if member.name in wanted)
+
+
+def _group_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+    return (*_fields(struct, _GROUP_FIELDS), *_strings(struct, _GROUP_LISTS))
+
+
+def _member_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+    return _fields(struct, _MEMBER_FIELDS)
+
+
+def _transaction_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+    return (*_fields(struct, _TRANSACTION_FIELDS), *_strings(struct, {"transactional_ids"}))
+
+
+def _producer_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+    found = _fields(struct, _PRODUCER_FIELDS)
+    records = [member.name for member in members(struct) if isinstance(member.con, wire.Records)]
+    return (*found, *records)
+
+
+def _texts(values: Iterator[object]) -> list[str]:
+    """Strings and lists of strings as one list, each once, in order."""
+    out: dict[str, None] = {}
+    for value in values:
+        for text in value if isinstance(value, list) else (value,):
+            if text and isinstance(text, str):
+                out[text] = None
+    return list(out)
+
+
+def groups_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
+    """Return the groups that a message names, FindCoordinator's keys included."""
+    if not body:
+        return []
+    found = walk(plan(_group_fields, key, version, side), body)
+    groups = _texts(struct.get(field) for struct, fields in found for field in fields)
+    if key == FIND_COORDINATOR and side == "request":
+        kind = body.get("key_type", _GROUP)
+        if kind == _GROUP:
+            return _coordinator_keys(body)
+        if kind == _SHARE:
+            # "group:topicId:partition" (SharePartitionKey.java)
+            return list(dict.fromkeys(name.rsplit(":", 2)[0] for name in _coordinator_keys(body)))
+    return groups
+
+
+def members_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
+    """Return the member IDs that a message names."""
+    if not body:
+        return []
+    found = walk(plan(_member_fields, key, version, side), body)
+    return _texts(struct.get(field) for struct, fields in found for field in fields)
+
+
+def transactional_ids_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
+    """Return the transactional IDs that a message names, FindCoordinator's keys included."""
+    if not body:
+        return []
+    if key == FIND_COORDINATOR and side == "request" and body.get("key_type") == _TRANSACTION:
+        return _coordinator_keys(body)
+    found = walk(plan(_transaction_fields, key, version, side), body)
+    return _texts(struct.get(field) for struct, fields in found for field in fields)
+
+
+def _coordinator_keys(body: Body) -> list[str]:
+    return _texts(iter((body.get("key"), body.get("coordinator_keys"))))
+
+
+def producers_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[Producer]:
+    """Return the producers that a message names, also in the headers of its record batches."""
+    out: dict[Producer, None] = {}
+    for struct, fields in walk(plan(_producer_fields, key, version, side), body) if body else ():
+        for field in fields:
+            value = struct.get(field)
+            if isinstance(value, bytes):
+                for batch in headers(value):
+                    out[Producer(batch.producer_id, batch.producer_epoch)] = None
+            elif isinstance(value, int):
+                epoch = struct.get(field.replace("producer_id", "producer_epoch"))
+                out[Producer(value, epoch if isinstance(epoch, int) else -1)] = None
+    return [producer for producer in out if producer.producer_id >= 0]

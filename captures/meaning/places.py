@@ -1,0 +1,126 @@
+"""Topics and partitions in words: ``orders-3``, ``orders 0-2,5``, ``orders-3@120 +4``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from captures.meaning import words
+from captures.meaning.exchange import Body, Names
+from dissectors.wire import ZERO_UUID
+
+TOPIC_FIELDS = ("name", "topic", "topic_name")
+INDEX_FIELDS = ("partition_index", "index", "partition", "partition_id")
+PARTITION_ARRAYS = (
+    "partitions",
+    "partition_indexes",
+    "partition_data",
+    "partition_responses",
+    "partition_states",
+    "results_by_partition",
+    "partition_result",
+    "partition_errors",
+)
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+def topic(row: Body, names: Names) -> str:
+    """Return a topic's name from a struct that has one, or its ID; ``?`` if neither was read."""
+    for field in TOPIC_FIELDS:
+        name = row.get(field)
+        if name:
+            return str(name)
+    uuid = row.get("topic_id")
+    if not uuid or uuid == ZERO_UUID:
+        return "?"
+    return names(uuid) or words.topic_id(uuid)
+
+
+def index(row: Body) -> int | None:
+    """Return the partition number of a struct."""
+    for field in INDEX_FIELDS:
+        found = row.get(field)
+        if found is not None and isinstance(found, int):
+            return found
+    return None
+
+
+def inside(row: Body) -> Sequence[Any]:
+    """Return the elements of a topic's partition array, structs or numbers."""
+    for field in PARTITION_ARRAYS:
+        found = row.get(field)
+        if found and isinstance(found, tuple | list):
+            return found
+    return ()
+
+
+def partitions(row: Body) -> list[int]:
+    """Return the partition numbers of a topic's struct."""
+    found = inside(row)
+    if not found:
+        return []
+    first = found[0]
+    if isinstance(first, int):
+        return [number for number in found if number is not None]
+    # one lookup for the array: all its structs name the partition by the same field
+    field = next((name for name in INDEX_FIELDS if first and name in first), "")
+    return [number for struct in found if struct and (number := struct.get(field)) is not None]
+
+
+def each(topics: Iterable[Body], names: Names) -> list[tuple[str, Body]]:
+    """Return every partition struct with the name of its topic."""
+    out: list[tuple[str, Body]] = []
+    for holder in topics:
+        name = topic(holder, names)
+        out.extend([(name, row) for row in inside(holder) if isinstance(row, dict)])
+    return out
+
+
+def grouped(topics: Iterable[Body], names: Names) -> dict[str, list[int]]:
+    """Return partition numbers by topic. The structs are topics with a partition array, or single partitions."""
+    out: dict[str, list[int]] = {}
+    for row in topics:
+        numbers = out.setdefault(topic(row, names), [])
+        alone = index(row)
+        if alone is None:
+            numbers.extend(partitions(row))
+        else:
+            numbers.append(alone)
+    return out
+
+
+def one(name: str, numbers: Sequence[int]) -> str:
+    """A topic with its partitions."""
+    if not numbers:
+        return name
+    if len(numbers) == 1:
+        return f"{name}-{numbers[0]}"
+    return f"{name} {words.ranges(numbers)}"
+
+
+def said(groups: dict[str, list[int]]) -> str:
+    """Topics with their partitions; many topics are counted."""
+    if len(groups) <= words.SHOWN:
+        return ", ".join([one(name, numbers) for name, numbers in groups.items()])
+    count = sum(map(len, groups.values()))
+    if not count:
+        return words.some(groups)
+    first = next(iter(groups))
+    return f"{one(first, groups[first])} +{len(groups) - 1} topics ({words.counted(count, 'partition')})"
+
+
+def told(topics: Iterable[Body], names: Names) -> str:
+    """Topics of a message, with their partitions."""
+    return said(grouped(topics, names))
+
+
+def at(pairs: Sequence[tuple[str, Body]], field: str) -> str:
+    """The first partition with an offset, and how many more: ``orders-3@120 +4``."""
+    if not pairs:
+        return ""
+    name, row = pairs[0]
+    number, offset = index(row), row.get(field)
+    first = f"{name}-{'?' if number is None else number}@{'?' if offset is None else offset}"
+    return first if len(pairs) == 1 else f"{first} +{len(pairs) - 1}"

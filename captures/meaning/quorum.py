@@ -1,0 +1,140 @@
+"""The KRaft quorum in words: elections, voters, snapshots, and requests forwarded in envelopes."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from captures.meaning import places, words
+from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, ok, rows, text
+from captures.meaning.words import join, listed
+
+
+def first(body: Body) -> Body:
+    """The one partition that quorum messages are about."""
+    for topic in rows(body, "topics"):
+        for row in rows(topic, "partitions"):
+            return row
+    return {}
+
+
+def leadership(row: Body) -> str:
+    """Leader and epoch as a struct states them."""
+    epoch = number(row, "leader_epoch")
+    leader = number(row, "leader_id")
+    return listed(
+        (f"leader {leader}" if leader >= 0 else "no leader", f"epoch {epoch}" if epoch >= 0 else "")
+    )
+
+
+# ---------------------------------------------------------------- elections
+def _vote_request(x: Exchange) -> str:
+    row = first(x.request)
+    if not row:
+        return ""
+    kind = "pre-vote" if row.get("pre_vote") else "vote"
+    return join(
+        f"{kind} for {number(row, 'replica_id')} in epoch {number(row, 'replica_epoch')}",
+        f"log ends at {number(row, 'last_offset')} of epoch {number(row, 'last_offset_epoch')}",
+    )
+
+
+def _vote_response(x: Exchange) -> str:
+    row = first(x.response)
+    if "vote_granted" not in row:
+        return ""
+    return "granted" if row["vote_granted"] else listed(("refused", leadership(row)))
+
+
+def _leader_request(x: Exchange) -> str:
+    row = first(x.request)
+    return leadership(row) if row else ""
+
+
+def _end_request(x: Exchange) -> str:
+    row = first(x.request)
+    if not row:
+        return ""
+    after = items(row, "preferred_successors") or [
+        number(candidate, "candidate_id") for candidate in rows(row, "preferred_candidates")
+    ]
+    return listed((f"{leadership(row)} resigns", f"prefers {words.plain(after)}" if after else ""))
+
+
+def _quorum_errors(x: Exchange) -> str:
+    row = first(x.response)
+    return leadership(row) if number(row, "leader_id") >= 0 else ""
+
+
+# ---------------------------------------------------------------- state and voters
+def _describe_request(x: Exchange) -> str:
+    return places.told(rows(x.request, "topics"), x.names)
+
+
+def _describe_response(x: Exchange) -> str:
+    row = first(x.response)
+    voters = rows(row, "current_voters")
+    return listed(
+        (
+            leadership(row),
+            words.counted(len(voters), "voter"),
+            words.counted(len(rows(row, "observers")), "observer"),
+            f"high watermark {number(row, 'high_watermark')}",
+        )
+    )
+
+
+def _voter_request(x: Exchange) -> str:
+    listeners = rows(x.request, "listeners")
+    return join(
+        f"voter {number(x.request, 'voter_id')}",
+        words.some(f"{text(row, 'host', '?')}:{row.get('port', '?')}" for row in listeners),
+    )
+
+
+def _update_voter_errors(x: Exchange) -> str:
+    leader = number(inner(x.response, "current_leader"), "leader_id")
+    return f"leader is {leader}" if leader >= 0 else ""
+
+
+# ---------------------------------------------------------------- snapshots
+def _snapshot_request(x: Exchange) -> str:
+    row = first(x.request)
+    replica = number(x.request, "replica_id")
+    return join(
+        f"replica {replica}" if replica >= 0 else "",
+        places.told(rows(x.request, "topics"), x.names),
+        f"snapshot {snapshot(row)} from byte {number(row, 'position', 0):,}" if row else "",
+    )
+
+
+def snapshot(row: Body) -> str:
+    """A snapshot by its end offset and epoch."""
+    found = inner(row, "snapshot_id")
+    return f"{number(found, 'end_offset')}/{number(found, 'epoch')}"
+
+
+def _snapshot_response(x: Exchange) -> str:
+    row = first(x.response)
+    data = row.get("unaligned_records")
+    got = len(data) if isinstance(data, bytes) else 0
+    return f"{words.size(got)} of {words.size(max(number(row, 'size', 0), 0))}" if row else ""
+
+
+# ---------------------------------------------------------------- Envelope
+def host(address: object) -> str:
+    """The address of the client whose request is forwarded."""
+    if isinstance(address, bytes) and len(address) in (4, 16):
+        return f"for {ip_address(address)}"
+    return ""
+
+
+GISTS = {
+    52: Gist(_vote_request, _vote_response, _quorum_errors),
+    53: Gist(_leader_request, ok, _quorum_errors),
+    54: Gist(_end_request, ok, _quorum_errors),
+    55: Gist(_describe_request, _describe_response),
+    59: Gist(_snapshot_request, _snapshot_response),
+    80: Gist(_voter_request, ok),
+    81: Gist(_voter_request, ok),
+    82: Gist(_voter_request, ok, _update_voter_errors),
+}

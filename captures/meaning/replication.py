@@ -1,0 +1,90 @@
+"""What controllers and brokers tell each other about replicas, in words; the ZooKeeper-era APIs included."""
+
+from __future__ import annotations
+
+from captures.meaning import places, words
+from captures.meaning.exchange import Body, Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.words import join, listed
+
+
+def _controller(x: Exchange) -> str:
+    found = x.request.get("controller_id")
+    return "" if found is None else f"controller {found} epoch {number(x.request, 'controller_epoch')}"
+
+
+def states(x: Exchange) -> str:
+    """The partitions of a request, in the two shapes that versions gave it."""
+    return places.told(
+        [*rows(x.request, "topic_states"), *rows(x.request, "ungrouped_partition_states")], x.names
+    )
+
+
+def _leader_and_isr_request(x: Exchange) -> str:
+    return join(_controller(x), states(x))
+
+
+def _stop_replica_request(x: Exchange) -> str:
+    topics = [
+        *rows(x.request, "topic_states"),
+        *rows(x.request, "topics"),
+        *rows(x.request, "ungrouped_partitions"),
+    ]
+    deletes = bool(x.request.get("delete_partitions")) or any(
+        row.get("delete_partition") for _, row in places.each(rows(x.request, "topic_states"), x.names)
+    )
+    return join(_controller(x), places.told(topics, x.names), "delete" if deletes else "")
+
+
+def _update_metadata_request(x: Exchange) -> str:
+    brokers = rows(x.request, "live_brokers")
+    return join(_controller(x), states(x), words.counted(len(brokers), "broker") if brokers else "")
+
+
+def _broker(x: Exchange) -> str:
+    found = x.request.get("broker_id")
+    return "" if found is None else f"broker {found}"
+
+
+def _shutdown_response(x: Exchange) -> str:
+    left = places.told(rows(x.response, "remaining_partitions"), x.names)
+    return f"still leads {left}" if left else "ok, leads nothing"
+
+
+def _alter_partition_request(x: Exchange) -> str:
+    said = []
+    for name, row in places.each(rows(x.request, "topics"), x.names):
+        said.append(f"{name}-{places.index(row)} isr {words.plain(new_isr(row))}")
+    rest = len(said) - words.SHOWN
+    return join(_broker(x), listed(said[: words.SHOWN]), f"+{rest} partitions" if rest > 0 else "")
+
+
+def new_isr(row: Body) -> list[int]:
+    """The in-sync replicas that the leader proposes; with broker epochs since version 3 (KIP-903)."""
+    with_epochs = rows(row, "new_isr_with_epochs")
+    return [number(replica, "broker_id") for replica in with_epochs] or items(row, "new_isr")
+
+
+def _alter_partition_response(x: Exchange) -> str:
+    pairs = places.each(rows(x.response, "topics"), x.names)
+    if len(pairs) != 1:
+        return "ok"
+    row = pairs[0][1]
+    return f"isr {words.plain(items(row, 'isr'))}, leader {number(row, 'leader_id')}"
+
+
+def _assign_dirs_request(x: Exchange) -> str:
+    said = [
+        f"{places.told(rows(row, 'topics'), x.names)} in {words.topic_id(text(row, 'id', '?'))}"
+        for row in rows(x.request, "directories")
+    ]
+    return join(_broker(x), listed(said[: words.SHOWN]))
+
+
+GISTS = {
+    4: Gist(_leader_and_isr_request, ok),
+    5: Gist(_stop_replica_request, ok),
+    6: Gist(_update_metadata_request, ok),
+    7: Gist(_broker, _shutdown_response),
+    56: Gist(_alter_partition_request, _alter_partition_response),
+    73: Gist(_assign_dirs_request, ok),
+}

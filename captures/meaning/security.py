@@ -1,0 +1,212 @@
+"""SASL, ACLs, SCRAM credentials and delegation tokens in words.
+
+Secrets never get into a gist: of a SASL token it tells the mechanism, the step and the user name, and of delegation
+tokens the owner.
+"""
+
+from __future__ import annotations
+
+from captures.meaning import words
+from captures.meaning.configs import value_name
+from captures.meaning.exchange import Body, Exchange, Gist, items, number, rows, text
+from captures.meaning.words import join, listed
+from dissectors.domains import ACL_OPERATION, ACL_PERMISSION, PATTERN_TYPE, RESOURCE_TYPE, SCRAM_MECHANISM
+from dissectors.embedded import sasl
+from dissectors.embedded.model import NO_HINTS
+
+_ANY = 1
+_LITERAL = 3
+_USER_LENGTH = 60
+
+
+# ---------------------------------------------------------------- SASL
+def _handshake_request(x: Exchange) -> str:
+    return text(x.request, "mechanism")
+
+
+def _handshake_response(_: Exchange) -> str:
+    return "accepted"
+
+
+def _handshake_errors(x: Exchange) -> str:
+    offered = items(x.response, "mechanisms")
+    return f"offered: {words.some(offered, 6)}" if offered else ""
+
+
+def _authenticate_request(x: Exchange) -> str:
+    return token(x.request.get("auth_bytes"), "empty token")
+
+
+def _authenticate_response(x: Exchange) -> str:
+    lifetime = number(x.response, "session_lifetime_ms", 0)
+    # SCRAM is not over after one step: an empty answer to it is a broker's fault, not its consent
+    asked = token(x.request.get("auth_bytes"), "")
+    empty = "empty answer" if asked.startswith("SCRAM") and not asked.endswith("proof") else "ok"
+    step = token(x.response.get("auth_bytes"), empty)
+    return listed((step, f"again within {words.duration(lifetime)}" if lifetime > 0 else ""))
+
+
+def token(data: object, empty: str) -> str:
+    """What a SASL token is: mechanism, user and step, never the secret in it.
+
+    :param empty: what an empty token says: the success of PLAIN, for one
+    """
+    if not isinstance(data, bytes):
+        return "token"
+    if not data:
+        return empty
+    value = sasl.decode(data, NO_HINTS).value
+    if value is None:
+        return f"token {words.size(len(data))}"
+    mechanism, message = value["mechanism"], value["message"]
+    if message == "server-first":
+        return f"challenge, {value['iterations']} iterations"
+    if message == "server-final":
+        return "ok"
+    if message == "server error":
+        return f"refused: {words.clipped(str(value.get('error', '?')), _USER_LENGTH)}"
+    user = sasl.identity(value) or value.get("authzid")
+    step = "" if user else " proof" if message == "client-final" else f" {message}"
+    return f"{mechanism}{f' {words.clipped(user, _USER_LENGTH)}' if user else ''}{step}"
+
+
+# ---------------------------------------------------------------- ACLs
+def acl(row: Body, pattern_field: str = "resource_pattern_type") -> str:
+    """One ACL: ``allow User:alice read topic orders``."""
+    pattern = number(row, pattern_field, _LITERAL)
+    name = text(row, "resource_name", "?")
+    host = text(row, "host", "*")
+    return " ".join(
+        (
+            value_name(ACL_PERMISSION, row.get("permission_type")),
+            text(row, "principal", "?"),
+            value_name(ACL_OPERATION, row.get("operation")),
+            value_name(RESOURCE_TYPE, row.get("resource_type")),
+            name if pattern == _LITERAL else f"{name} ({value_name(PATTERN_TYPE, pattern)})",
+            *((f"from {host}",) if host != "*" else ()),
+        )
+    )
+
+
+def acl_filter(row: Body) -> str:
+    """What a filter asks for, leaving out what may be anything."""
+    pattern = number(row, "pattern_type_filter", _LITERAL)
+    wanted = [
+        value_name(ACL_PERMISSION, row.get("permission_type"))
+        if number(row, "permission_type") > _ANY
+        else "",
+        text(row, "principal_filter"),
+        value_name(ACL_OPERATION, row.get("operation")) if number(row, "operation") > _ANY else "",
+        value_name(RESOURCE_TYPE, row.get("resource_type_filter"))
+        if number(row, "resource_type_filter") > _ANY
+        else "",
+        text(row, "resource_name_filter"),
+        "" if pattern in (_LITERAL, _ANY) else f"({value_name(PATTERN_TYPE, pattern)})",
+        f"from {row['host_filter']}" if row.get("host_filter") else "",
+    ]
+    return " ".join(part for part in wanted if part) or "any ACL"
+
+
+def _describe_acls_request(x: Exchange) -> str:
+    return acl_filter(x.request)
+
+
+def _describe_acls_response(x: Exchange) -> str:
+    return words.counted(sum(len(rows(row, "acls")) for row in rows(x.response, "resources")), "ACL")
+
+
+def _create_acls_request(x: Exchange) -> str:
+    return words.phrases([acl(row) for row in rows(x.request, "creations")])
+
+
+def _create_acls_response(x: Exchange) -> str:
+    return f"{words.counted(len(rows(x.response, 'results')), 'ACL')} created"
+
+
+def _delete_acls_request(x: Exchange) -> str:
+    return words.phrases([acl_filter(row) for row in rows(x.request, "filters")])
+
+
+def _delete_acls_response(x: Exchange) -> str:
+    count = sum(len(rows(row, "matching_acls")) for row in rows(x.response, "filter_results"))
+    return f"{words.counted(count, 'ACL')} deleted"
+
+
+# ---------------------------------------------------------------- SCRAM credentials
+def _describe_scram_request(x: Exchange) -> str:
+    return words.some(text(row, "name", "?") for row in rows(x.request, "users")) or "all users"
+
+
+def _describe_scram_response(x: Exchange) -> str:
+    return words.counted(len(rows(x.response, "results")), "user")
+
+
+def _alter_scram_request(x: Exchange) -> str:
+    said = []
+    for field, verb in (("upsertions", "set"), ("deletions", "delete")):
+        for row in rows(x.request, field):
+            mechanism = SCRAM_MECHANISM.name_of(number(row, "mechanism")) or "?"
+            said.append(f"{verb} {text(row, 'name', '?')} {mechanism}")
+    return words.phrases(said)
+
+
+def _alter_scram_response(x: Exchange) -> str:
+    return f"{words.counted(len(rows(x.response, 'results')), 'user')} changed"
+
+
+# ---------------------------------------------------------------- delegation tokens
+def _principal(row: Body, prefix: str = "_principal") -> str:
+    name = row.get(f"{prefix}_name")
+    return f"{text(row, f'{prefix}_type', '?')}:{name}" if name else ""
+
+
+def _create_token_request(x: Exchange) -> str:
+    renewers = [_principal(row) for row in rows(x.request, "renewers")]
+    longest = number(x.request, "max_lifetime_ms")
+    return join(
+        f"for {_principal(x.request, 'owner_principal') or 'the requester'}",
+        f"renewers {words.some(renewers)}" if renewers else "",
+        f"at most {words.duration(longest)}" if longest >= 0 else "",
+    )
+
+
+def _create_token_response(x: Exchange) -> str:
+    return listed((f"token of {_principal(x.response) or '?'}", _until(x)))
+
+
+def _until(x: Exchange) -> str:
+    end = number(x.response, "expiry_timestamp_ms")
+    return f"until {words.moment(end)}" if end >= 0 else ""
+
+
+def _renew_token_request(x: Exchange) -> str:
+    period = number(x.request, "renew_period_ms")
+    return f"for {words.duration(period)}" if period >= 0 else "for the default period"
+
+
+def _expire_token_request(x: Exchange) -> str:
+    period = number(x.request, "expiry_time_period_ms")
+    return f"in {words.duration(period)}" if period >= 0 else "now"
+
+
+def _describe_token_request(x: Exchange) -> str:
+    return words.some(_principal(row) for row in rows(x.request, "owners")) or "all owners"
+
+
+def _describe_token_response(x: Exchange) -> str:
+    return words.counted(len(rows(x.response, "tokens")), "token")
+
+
+GISTS = {
+    17: Gist(_handshake_request, _handshake_response, _handshake_errors),
+    29: Gist(_describe_acls_request, _describe_acls_response),
+    30: Gist(_create_acls_request, _create_acls_response),
+    31: Gist(_delete_acls_request, _delete_acls_response),
+    36: Gist(_authenticate_request, _authenticate_response),
+    38: Gist(_create_token_request, _create_token_response),
+    39: Gist(_renew_token_request, _until),
+    40: Gist(_expire_token_request, _until),
+    41: Gist(_describe_token_request, _describe_token_response),
+    50: Gist(_describe_scram_request, _describe_scram_response),
+    51: Gist(_alter_scram_request, _alter_scram_response),
+}

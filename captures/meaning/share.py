@@ -1,0 +1,154 @@
+"""Share groups (KIP-932) in words: membership, delivery, acknowledgement, and their state at the coordinator."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from captures.meaning import places, words
+from captures.meaning.data import empty, offsets, wait
+from captures.meaning.exchange import Body, Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.groups import describe_response, group, groups_request, modern_request, modern_response
+from captures.meaning.payload import payload
+from captures.meaning.words import join, listed, member
+
+_ACKNOWLEDGE = {0: "gap", 1: "accept", 2: "release", 3: "reject", 4: "renew"}
+
+
+# ---------------------------------------------------------------- delivery
+def _who(x: Exchange) -> str:
+    return " ".join(part for part in (group(x), member(x.request.get("member_id"))) if part)
+
+
+def acknowledged(x: Exchange) -> str:
+    """How many offsets are acknowledged, and how: ``accept 35, release 2``.
+
+    One type stands for all offsets of a batch, several for one offset each (ShareAcknowledgeRequest.json).
+    """
+    totals: Counter[str] = Counter()
+    for _, row in places.each(rows(x.request, "topics"), x.names):
+        for batch in rows(row, "acknowledgement_batches"):
+            types = items(batch, "acknowledge_types")
+            if len(types) == 1:
+                length = number(batch, "last_offset", 0) - number(batch, "first_offset", 0) + 1
+                totals[_ACKNOWLEDGE.get(types[0], "?")] += max(length, 0)
+            else:
+                totals.update(_ACKNOWLEDGE.get(kind, "?") for kind in types)
+    return listed(f"{kind} {count:,}" for kind, count in totals.items() if count)
+
+
+def session(x: Exchange) -> str:
+    """What is fetched; a running share session leaves out what has not changed."""
+    named = places.told(rows(x.request, "topics"), x.names)
+    dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
+    epoch = number(x.request, "share_session_epoch", 0)
+    return listed(
+        (
+            named or ("as before" if epoch > 0 and "topics" in x.request else ""),
+            f"without {dropped}" if dropped else "",
+            "end of session" if epoch == -1 else "",
+        )
+    )
+
+
+def _fetch_request(x: Exchange) -> str:
+    return join(_who(x), session(x), acknowledged(x), wait(x.request))
+
+
+def _fetch_response(x: Exchange) -> str:
+    pairs = places.each(rows(x.response, "responses"), x.names)
+    full: dict[str, list[int]] = {}
+    for name, row in pairs:
+        if row.get("records"):
+            full.setdefault(name, []).append(number(row, "partition_index"))
+    if not full:
+        return empty(x)
+    held = f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.said(full)}"
+    acquired = sum(
+        max(number(run, "last_offset", 0) - number(run, "first_offset", 0) + 1, 0)
+        for _, row in pairs
+        for run in rows(row, "acquired_records")
+    )
+    return listed((held, f"{acquired:,} acquired"))
+
+
+def _acknowledge_request(x: Exchange) -> str:
+    named = places.told(rows(x.request, "topics"), x.names)
+    end = "end of session" if number(x.request, "share_session_epoch", 0) == -1 else ""
+    return join(_who(x), listed((named, end)), acknowledged(x))
+
+
+# ---------------------------------------------------------------- state at the share coordinator
+def _state_request(x: Exchange) -> str:
+    return join(group(x), places.told(rows(x.request, "topics"), x.names))
+
+
+def _initialize_request(x: Exchange) -> str:
+    pairs = places.each(rows(x.request, "topics"), x.names)
+    return join(_state_request(x), offsets(pairs, "start_offset", "from") if len(pairs) == 1 else "")
+
+
+def _write_request(x: Exchange) -> str:
+    pairs = places.each(rows(x.request, "topics"), x.names)
+    batches = sum(len(rows(row, "state_batches")) for _, row in pairs)
+    return join(
+        _state_request(x),
+        start(pairs[0][1]) if len(pairs) == 1 else "",
+        words.counted(batches, "state batch", "state batches") if batches else "",
+    )
+
+
+def start(row: Body) -> str:
+    """The first offset in flight; -1 leaves it as it is."""
+    offset = number(row, "start_offset")
+    return f"from {offset}" if offset >= 0 else ""
+
+
+def _read_response(x: Exchange) -> str:
+    pairs = places.each(rows(x.response, "results"), x.names)
+    if len(pairs) != 1:
+        return "ok"
+    row = pairs[0][1]
+    batches = len(rows(row, "state_batches"))
+    return listed(
+        (
+            start(row) or "not initialised",
+            words.counted(batches, "state batch", "state batches") if batches else "",
+        )
+    )
+
+
+# ---------------------------------------------------------------- administration
+def _describe_offsets_request(x: Exchange) -> str:
+    said = []
+    for row in rows(x.request, "groups"):
+        topics = places.told(rows(row, "topics"), x.names)
+        said.append(join(text(row, "group_id", "?"), topics or "all topics"))
+    return words.some(said)
+
+
+def _describe_offsets_response(x: Exchange) -> str:
+    pairs = [pair for row in rows(x.response, "groups") for pair in places.each(rows(row, "topics"), x.names)]
+    lag = sum(max(number(row, "lag"), 0) for _, row in pairs)
+    known = any(number(row, "lag") >= 0 for _, row in pairs)
+    return listed((places.at(pairs, "start_offset") or "no offsets", f"lag {lag:,}" if known else ""))
+
+
+def _alter_offsets_request(x: Exchange) -> str:
+    pairs = places.each(rows(x.request, "topics"), x.names)
+    return join(group(x), places.at(pairs, "start_offset"))
+
+
+GISTS = {
+    76: Gist(modern_request, modern_response),
+    77: Gist(groups_request, describe_response),
+    78: Gist(_fetch_request, _fetch_response),
+    79: Gist(_acknowledge_request, ok),
+    83: Gist(_initialize_request, ok),
+    84: Gist(_state_request, _read_response),
+    85: Gist(_write_request, ok),
+    86: Gist(_state_request, ok),
+    87: Gist(_state_request, _read_response),
+    90: Gist(_describe_offsets_request, _describe_offsets_response),
+    91: Gist(_alter_offsets_request, ok),
+    92: Gist(_state_request, ok),
+}

@@ -1,0 +1,65 @@
+"""Streams groups (KIP-1071) in words: tasks of subtopologies take the place of partitions."""
+
+from __future__ import annotations
+
+from captures.meaning import words
+from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, ok, rows, text
+from captures.meaning.groups import describe_response, epoch_words, group, groups_request, instance, reached
+from captures.meaning.words import join, listed, member
+from dissectors.domains import STREAMS_STATUS
+
+_TASKS = ("active", "standby", "warmup")
+
+
+def tasks(body: Body) -> str:
+    """Tasks by kind: ``active 0_0-2 1_0, standby 0_3``; empty if the message leaves them as they were."""
+    said = []
+    for kind in _TASKS:
+        found = rows(body, f"{kind}_tasks")
+        if found:
+            named = [
+                f"{text(row, 'subtopology_id', '?')}_{words.ranges(items(row, 'partitions'))}"
+                for row in found
+            ]
+            said.append(f"{kind} {words.some(named)}")
+    if not said and body.get("active_tasks") is not None:
+        return "no tasks"
+    return listed(said)
+
+
+def _heartbeat_request(x: Exchange) -> str:
+    request = x.request
+    topology = inner(request, "topology")
+    owned = tasks(request)
+    described = words.counted(len(rows(topology, "subtopologies")), "subtopology", "subtopologies")
+    return join(
+        " ".join(part for part in (group(x), epoch_words(x), member(request.get("member_id"))) if part),
+        f"topology epoch {number(topology, 'epoch')}, {described}" if topology else "",
+        f"owns {owned}" if owned else "",
+        "shut down the application" if request.get("shutdown_application") else "",
+        instance(request),
+    )
+
+
+def _heartbeat_response(x: Exchange) -> str:
+    statuses = [
+        (STREAMS_STATUS.name_of(number(row, "status_code")) or f"status {number(row, 'status_code')}")
+        for row in rows(x.response, "status")
+    ]
+    return listed((reached(x.response), tasks(x.response), *statuses))
+
+
+def _topology_request(x: Exchange) -> str:
+    count = len(rows(inner(x.request, "topology_description"), "subtopologies"))
+    return join(
+        " ".join(part for part in (group(x), member(x.request.get("member_id"))) if part),
+        f"topology epoch {number(x.request, 'topology_epoch')}",
+        words.counted(count, "subtopology", "subtopologies"),
+    )
+
+
+GISTS = {
+    88: Gist(_heartbeat_request, _heartbeat_response),
+    89: Gist(groups_request, describe_response),
+    93: Gist(_topology_request, ok),
+}

@@ -1,0 +1,161 @@
+"""Metadata and the administration of topics, partitions and replicas, in words."""
+
+from __future__ import annotations
+
+from captures.meaning import places, words
+from captures.meaning.exchange import Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.words import join, listed
+
+_ELECTIONS = {0: "preferred", 1: "unclean"}
+
+
+def _named(x: Exchange, field: str) -> list[str]:
+    return [places.topic(row, x.names) for row in rows(x.request, field)]
+
+
+# ---------------------------------------------------------------- Metadata
+def _metadata_request(x: Exchange) -> str:
+    if "topics" not in x.request:
+        return ""
+    topics = x.request["topics"]
+    # version 0 has no null: there an empty list asks for everything (MetadataRequest.java)
+    if topics is None or (not topics and x.version == 0):
+        return "all topics"
+    return words.some(_named(x, "topics"), 4) or "brokers only"
+
+
+def _metadata_response(x: Exchange) -> str:
+    topics = rows(x.response, "topics")
+    count = sum(len(rows(topic, "partitions")) for topic in topics)
+    asked = x.request.get("topics")
+    return listed(
+        (
+            words.counted(len(rows(x.response, "brokers")), "broker"),
+            words.counted(len(topics), "topic") if topics and not asked else "",
+            words.counted(count, "partition") if topics else "",
+        )
+    )
+
+
+def _metadata_errors(x: Exchange) -> str:
+    return _metadata_response(x) if rows(x.response, "brokers") else ""
+
+
+def _describe_partitions_request(x: Exchange) -> str:
+    return words.some(_named(x, "topics"), 4) or "all topics"
+
+
+def _describe_partitions_response(x: Exchange) -> str:
+    topics = rows(x.response, "topics")
+    count = sum(len(rows(topic, "partitions")) for topic in topics)
+    more = "more to come" if x.response.get("next_cursor") else ""
+    return listed((words.counted(len(topics), "topic"), words.counted(count, "partition"), more))
+
+
+# ---------------------------------------------------------------- topics
+def _create_request(x: Exchange) -> str:
+    said = []
+    for topic in rows(x.request, "topics"):
+        given = rows(topic, "assignments")
+        partitions = len(given) or number(topic, "num_partitions")
+        replicas = len(items(given[0], "broker_ids")) if given else number(topic, "replication_factor")
+        shape = listed(
+            (
+                words.counted(partitions, "partition") if partitions >= 0 else "",
+                words.counted(replicas, "replica") if replicas >= 0 else "",
+                words.counted(len(rows(topic, "configs")), "setting") if rows(topic, "configs") else "",
+            )
+        )
+        said.append(f"{places.topic(topic, x.names)} ({shape})" if shape else places.topic(topic, x.names))
+    return join(words.phrases(said), only_check(x))
+
+
+def only_check(x: Exchange) -> str:
+    """Say that nothing is to be done but to check the request."""
+    return "validate only" if x.request.get("validate_only") else ""
+
+
+def _create_response(x: Exchange) -> str:
+    return "valid" if x.request.get("validate_only") else "created"
+
+
+def _delete_request(x: Exchange) -> str:
+    return words.some([*items(x.request, "topic_names"), *_named(x, "topics")])
+
+
+def _deleted(_: Exchange) -> str:
+    return "deleted"
+
+
+def _create_partitions_request(x: Exchange) -> str:
+    said = [f"{text(row, 'name', '?')} to {number(row, 'count')}" for row in rows(x.request, "topics")]
+    return join(words.phrases(said), only_check(x))
+
+
+# ---------------------------------------------------------------- replicas
+def _elect_request(x: Exchange) -> str:
+    wanted = x.request.get("topic_partitions")
+    election = _ELECTIONS.get(number(x.request, "election_type", 0), "unknown")
+    everywhere = "topic_partitions" in x.request and wanted is None
+    return join(
+        election,
+        "all partitions" if everywhere else places.told(rows(x.request, "topic_partitions"), x.names),
+    )
+
+
+def _elect_response(x: Exchange) -> str:
+    pairs = places.each(rows(x.response, "replica_election_results"), x.names)
+    return f"{words.counted(len(pairs), 'leader')} elected"
+
+
+def _reassign_request(x: Exchange) -> str:
+    said = []
+    for name, row in places.each(rows(x.request, "topics"), x.names):
+        replicas = items(row, "replicas")
+        said.append(f"{name}-{places.index(row)} {f'to {words.plain(replicas)}' if replicas else 'cancel'}")
+    return words.phrases(said)
+
+
+def _reassignments_request(x: Exchange) -> str:
+    return places.told(rows(x.request, "topics"), x.names) or "all"
+
+
+def _reassignments_response(x: Exchange) -> str:
+    told = places.told(rows(x.response, "topics"), x.names)
+    return f"moving {told}" if told else "none"
+
+
+def _move_request(x: Exchange) -> str:
+    return listed(
+        f"{places.told(rows(row, 'topics'), x.names)} to {text(row, 'path', '?')}"
+        for row in rows(x.request, "dirs")
+    )
+
+
+def _log_dirs_request(x: Exchange) -> str:
+    return places.told(rows(x.request, "topics"), x.names) or ("all topics" if "topics" in x.request else "")
+
+
+def _log_dirs_response(x: Exchange) -> str:
+    directories = rows(x.response, "results")
+    sizes = [
+        max(number(partition, "partition_size", 0), 0)
+        for directory in directories
+        for _, partition in places.each(rows(directory, "topics"), x.names)
+    ]
+    held = f"{words.counted(len(sizes), 'replica')} {words.size(sum(sizes))}"
+    return listed((words.counted(len(directories), "directory", "directories"), held))
+
+
+GISTS = {
+    3: Gist(_metadata_request, _metadata_response, _metadata_errors),
+    19: Gist(_create_request, _create_response),
+    20: Gist(_delete_request, _deleted),
+    34: Gist(_move_request, ok),
+    35: Gist(_log_dirs_request, _log_dirs_response),
+    37: Gist(_create_partitions_request, _create_response),
+    43: Gist(_elect_request, _elect_response),
+    45: Gist(_reassign_request, ok),
+    46: Gist(_reassignments_request, _reassignments_response),
+    75: Gist(_describe_partitions_request, _describe_partitions_response),
+}

@@ -1,0 +1,148 @@
+"""Idempotent and transactional producers in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from captures.meaning import places, words
+from captures.meaning.exchange import Body, Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.words import join, listed
+
+
+def producer(body: Body) -> str:
+    """Producer ID and epoch; empty if there is none."""
+    identity = number(body, "producer_id")
+    return f"producer {identity} epoch {number(body, 'producer_epoch')}" if identity >= 0 else ""
+
+
+def _transaction(x: Exchange) -> str:
+    return text(x.request, "transactional_id")
+
+
+def _init_request(x: Exchange) -> str:
+    request = x.request
+    if "transactional_id" not in request:
+        return ""
+    known = producer(request)
+    return join(
+        _transaction(x) or "idempotent only",
+        f"again {known}" if known else "",
+        "two-phase" if request.get("enable_2pc") else "",
+        "keep prepared" if request.get("keep_prepared_txn") else "",
+    )
+
+
+def _init_response(x: Exchange) -> str:
+    ongoing = number(x.response, "ongoing_txn_producer_id")
+    return listed(
+        (producer(x.response), f"prepared transaction of producer {ongoing}" if ongoing >= 0 else "")
+    )
+
+
+def _add_partitions_request(x: Exchange) -> str:
+    batch = rows(x.request, "transactions")
+    if not batch:
+        name = text(x.request, "v3_and_below_transactional_id")
+        return join(name, places.told(rows(x.request, "v3_and_below_topics"), x.names))
+    said = [join(text(row, "transactional_id"), places.told(rows(row, "topics"), x.names)) for row in batch]
+    checks = sum(bool(row.get("verify_only")) for row in batch)
+    rest = len(said) - words.SHOWN
+    return join(
+        ", ".join(said[: words.SHOWN]),
+        f"+{rest} transactions" if rest > 0 else "",
+        "verify only" if checks == len(batch) else "",
+    )
+
+
+def _add_offsets_request(x: Exchange) -> str:
+    name = text(x.request, "group_id")
+    return join(_transaction(x), f"offsets of group {name}" if name else "")
+
+
+def _end_request(x: Exchange) -> str:
+    committed = x.request.get("committed")
+    return join(_transaction(x), "" if committed is None else "commit" if committed else "abort")
+
+
+def _end_response(x: Exchange) -> str:
+    # Transactions v2 raise the epoch with every end (KIP-890)
+    then = producer(x.response)
+    return f"ok, now {then}" if then else "ok"
+
+
+def _markers_request(x: Exchange) -> str:
+    markers = rows(x.request, "markers")
+    if len(markers) == 1:
+        marker = markers[0]
+        return join(_outcome(marker), producer(marker), places.told(rows(marker, "topics"), x.names))
+    outcomes = Counter(_outcome(marker) for marker in markers)
+    return listed(f"{count} × {name}" for name, count in outcomes.items())
+
+
+def _outcome(marker: Body) -> str:
+    result = marker.get("transaction_result")
+    return "?" if result is None else "commit" if result else "abort"
+
+
+def _offset_commit_request(x: Exchange) -> str:
+    pairs = places.each(rows(x.request, "topics"), x.names)
+    return join(_transaction(x), text(x.request, "group_id"), places.at(pairs, "committed_offset"))
+
+
+def _describe_request(x: Exchange) -> str:
+    return words.some(items(x.request, "transactional_ids"))
+
+
+def _describe_response(x: Exchange) -> str:
+    found = rows(x.response, "transaction_states")
+    if len(found) == 1:
+        return join(
+            listed((text(found[0], "transaction_state", "?"), producer(found[0]))),
+            places.told(rows(found[0], "topics"), x.names),
+        )
+    return states(found)
+
+
+def states(found: list[Body]) -> str:
+    """How many transactions are in which state."""
+    by_state = Counter(text(row, "transaction_state", "?") for row in found)
+    return listed(f"{count} {state}" for state, count in by_state.most_common()) or "none"
+
+
+def _list_request(x: Exchange) -> str:
+    longer = number(x.request, "duration_filter")
+    return (
+        join(
+            words.some(items(x.request, "state_filters")),
+            words.some(f"producer {identity}" for identity in items(x.request, "producer_id_filters")),
+            f"open for {words.duration(longer)}" if longer >= 0 else "",
+            text(x.request, "transactional_id_pattern"),
+        )
+        or "all transactions"
+    )
+
+
+def _list_response(x: Exchange) -> str:
+    return states(rows(x.response, "transaction_states"))
+
+
+def _allocate_request(x: Exchange) -> str:
+    return f"broker {number(x.request, 'broker_id')}"
+
+
+def _allocate_response(x: Exchange) -> str:
+    start, count = number(x.response, "producer_id_start"), number(x.response, "producer_id_len", 0)
+    return f"producers {start}-{start + count - 1}" if count > 0 else "none"
+
+
+GISTS = {
+    22: Gist(_init_request, _init_response),
+    24: Gist(_add_partitions_request, ok),
+    25: Gist(_add_offsets_request, ok),
+    26: Gist(_end_request, _end_response),
+    27: Gist(_markers_request, ok),
+    28: Gist(_offset_commit_request, ok),
+    65: Gist(_describe_request, _describe_response),
+    66: Gist(_list_request, _list_response),
+    67: Gist(_allocate_request, _allocate_response),
+}

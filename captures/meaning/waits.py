@@ -1,0 +1,131 @@
+"""Latency by design, told apart from slowness.
+
+Kafka has requests that are held back on purpose: long polls, barriers of group members, quotas. What is given here is
+the part of an exchange's latency that its messages account for; the rest is work, network, or trouble. Where messages
+cannot tell (acks=all waits for followers, CreateTopics for brokers), nothing is taken off.
+"""
+
+from __future__ import annotations
+
+from captures.meaning.exchange import Body, inner, number, rows
+from captures.meaning.payload import headers
+from dissectors.knowledge import CLUSTER_METADATA_ID
+
+LEAST_WAIT_NS = 5_000_000
+"""A shorter wait cannot be told from work, and is not called one."""
+
+_MS = 1_000_000
+_NOTHING: Body = {}
+_PARKED_ERRORS = frozenset({0, 16, 25, 27, 82})
+"""A member leaves the barrier with these: done, coordinator moved, expelled, overtaken, fenced. Others come at once."""
+_ENDING_ERRORS = frozenset({3, 6, 56, 74})
+"""What ends a Fetch that is held already: topic gone, leader moved, disk failed, epoch fenced (DelayedFetch.scala)."""
+
+Wait = tuple[int, str]
+NO_WAIT: Wait = (0, "")
+_FOR_EVER = 1 << 62
+"""ns; the message does not say how long."""
+
+
+def designed_wait_ns(
+    key: int,
+    version: int,
+    request_body: Body | None,
+    response_body: Body | None,
+    latency_ns: int,
+) -> Wait:
+    """Return how much of a latency is waiting by design, in ns, and why; ``(0, "")`` if none is.
+
+    The wait is never more than the latency, so ``latency_ns - wait`` is the excess.
+
+    :param version: of the request
+    :param latency_ns: first byte of the request to the last of the response; -1 if unknown
+    """
+    if latency_ns < LEAST_WAIT_NS or not response_body:
+        return NO_WAIT
+    request = request_body or _NOTHING
+    limit, why = NO_WAIT
+    if key in (1, 78):
+        limit, why = _poll(key, request, response_body)
+    elif key == 11:
+        limit, why = _barrier(version, request, response_body)
+    elif key == 14:
+        limit, why = _follower(request, response_body)
+    throttled = number(response_body, "throttle_time_ms", 0) * _MS
+    # Brokers before 2.0 hold the answer back; later ones answer at once and mute the connection (KIP-219). The time
+    # itself tells which it was.
+    if LEAST_WAIT_NS <= throttled <= latency_ns and throttled > limit:
+        limit, why = throttled, "throttled by a quota"
+    wait = min(limit, latency_ns)
+    return (wait, why) if wait >= LEAST_WAIT_NS else NO_WAIT
+
+
+def _poll(key: int, request: Body, response: Body) -> Wait:
+    """Fetch and ShareFetch are held until ``min_bytes`` are there or ``max_wait_ms`` are over."""
+    if response.get("error_code"):
+        return NO_WAIT
+    longest = number(request, "max_wait_ms", 0) * _MS
+    least = number(request, "min_bytes", 0)
+    raft = _of_the_quorum(request) or _of_the_quorum(response)
+    if longest <= 0 or (least <= 0 and not raft):
+        return NO_WAIT
+    if raft:
+        # the quorum's leader waits for new records whatever min_bytes says (KafkaRaftClient.java)
+        least = 1
+    got, at_the_end = 0, True
+    for row in _partitions(response):
+        code = row.get("error_code")
+        if code in _ENDING_ERRORS:
+            return longest, "long poll, ended by a change of leader"
+        if code:
+            return NO_WAIT
+        data = row.get("records")
+        if data and isinstance(data, bytes):
+            got += len(data)
+            at_the_end = at_the_end and (raft or _only_just_written(key, row, data))
+    if got < least:
+        follower = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id")) >= 0
+        return longest, "replica waiting for new records" if follower else "long poll: nothing new to read"
+    # A single batch up to the high watermark is what ends the poll of a reader who had everything else before. Where
+    # more lies ready, the answer had nothing to wait for.
+    return (longest, "waiting for new records") if at_the_end else NO_WAIT
+
+
+def _partitions(response: Body) -> list[Body]:
+    return [row for topic in rows(response, "responses") for row in rows(topic, "partitions")]
+
+
+def _of_the_quorum(body: Body) -> bool:
+    for topic in rows(body, "topics") or rows(body, "responses"):
+        return topic.get("topic_id") == CLUSTER_METADATA_ID or topic.get("topic") == "__cluster_metadata"
+    return False
+
+
+def _only_just_written(key: int, row: Body, data: bytes) -> bool:
+    batches = headers(data)
+    if len(batches) != 1:
+        return False
+    # ShareFetch tells no high watermark
+    return key == 78 or batches[0].last_offset + 1 >= number(row, "high_watermark", 0)
+
+
+def _barrier(version: int, request: Body, response: Body) -> Wait:
+    """JoinGroup is answered when all members have joined, or their time to do so is over."""
+    if number(response, "error_code", 0) not in _PARKED_ERRORS:
+        return NO_WAIT
+    # Version 0 has no timeout of its own for rebalances (KIP-62)
+    longest = number(request, "rebalance_timeout_ms" if version else "session_timeout_ms", 0)
+    first = number(response, "generation_id") == 1
+    why = (
+        "first generation: group.initial.rebalance.delay.ms"
+        if first
+        else "waiting for the group's members to join"
+    )
+    return max(longest, 0) * _MS, why
+
+
+def _follower(request: Body, response: Body) -> Wait:
+    """SyncGroup is answered when the leader has sent its own, which carries the assignments."""
+    if number(response, "error_code", 0) not in _PARKED_ERRORS or rows(request, "assignments"):
+        return NO_WAIT
+    return _FOR_EVER, "waiting for the group leader's assignments"

@@ -1,0 +1,140 @@
+"""Numbers, sizes, times and identifiers in as few characters as a line has room for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+SHOWN = 3
+"""Names listed before the rest is counted."""
+
+LINE_LENGTH = 400
+"""Characters of a gist at most."""
+
+_RUNS_SHOWN = 6
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UUID_AT_END = re.compile(r"([0-9a-fA-F]{4})[0-9a-fA-F]{4}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+_UUID_LENGTH = 36
+
+
+def join(*parts: str) -> str:
+    """Join what there is by two spaces, the distance between the columns of a gist."""
+    return "  ".join([part for part in parts if part])
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Join what there is by commas."""
+    return ", ".join([part for part in parts if part])
+
+
+def size(count: int) -> str:
+    """Bytes: ``812 B``, ``3.2k``, ``14M``; steps of 1024."""
+    if count < 1024:
+        return f"{count} B"
+    value, power = count / 1024, 0
+    while value >= 999.5:
+        value, power = value / 1024, power + 1
+    unit = "kMGTPE"[power]
+    return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 record``, ``1,204 records``."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {plural or noun + 's'}"
+
+
+def some(names: Iterable[str], shown: int = SHOWN) -> str:
+    """The first names and how many more there are: ``orders payments logs +4``."""
+    every = list(names)
+    rest = len(every) - shown
+    if rest <= 0:
+        return " ".join(every)
+    return f"{' '.join(every[:shown])} +{rest}"
+
+
+def phrases(parts: list[str]) -> str:
+    """The first of several phrases, and how many more there are: ``orders to 12, logs to 6 +2``."""
+    rest = len(parts) - SHOWN
+    return ", ".join(parts[:SHOWN]) + (f" +{rest}" if rest > 0 else "")
+
+
+def runs(numbers: Iterable[int]) -> list[str]:
+    """Numbers as ascending runs: 0, 1, 2, 5 -> ``["0-2", "5"]``."""
+    out: list[str] = []
+    first = last = None
+    for value in sorted(set(numbers)):
+        if last is not None and value == last + 1:
+            last = value
+            continue
+        if first is not None:
+            out.append(str(first) if first == last else f"{first}-{last}")
+        first = last = value
+    if first is not None:
+        out.append(str(first) if first == last else f"{first}-{last}")
+    return out
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-2,5``; what would get too long ends in the count: ``0,2,4,6,8,10…(40)``."""
+    every = list(numbers)
+    found = runs(every)
+    if len(found) <= _RUNS_SHOWN:
+        return ",".join(found)
+    return f"{','.join(found[:_RUNS_SHOWN])}…({len(set(every))})"
+
+
+def plain(numbers: Iterable[int]) -> str:
+    """Numbers in their order, which means something in replica lists: ``3,1,2``."""
+    return ",".join(map(str, numbers))
+
+
+def member(member_id: str | None) -> str:
+    """A member ID, short: ``m-2f9c``.
+
+    Coordinators and clients build them from a client ID, which its own column shows, and a UUID (KIP-394, KIP-848:
+    base64url), of which four characters tell the members of a group apart.
+    """
+    if not member_id:
+        return ""
+    if len(member_id) >= _UUID_LENGTH and (found := _UUID_AT_END.search(member_id)):
+        return f"m-{found[1]}"
+    return f"m-{member_id[:4]}" if len(member_id) == len("AAAAAAAAAAAAAAAAAAAAAA") else clipped(member_id, 16)
+
+
+def clipped(text: str, length: int) -> str:
+    """The text on one line, cut at ``length`` characters."""
+    line = " ".join(text[: 4 * length].split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def line(text: str) -> str:
+    """The text, fit for a terminal: names come from the wire and may hold line ends, escapes, or be endless."""
+    if len(text) > LINE_LENGTH:
+        text = f"{text[: LINE_LENGTH - 1]}…"
+    return text if text.isprintable() else "".join([c if c.isprintable() else "�" for c in text])
+
+
+def topic_id(uuid: str) -> str:
+    """The ID of a topic whose name is not known: its first characters."""
+    return f"{uuid[:6]}…"
+
+
+def moment(timestamp_ms: int) -> str:
+    """A point in time, UTC: ``2026-03-01 09:14:03``; the number itself if the calendar does not reach."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp_ms)).strftime("%Y-%m-%d %H:%M:%S")
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+
+
+def duration(ms: int) -> str:
+    """``500ms``, ``30s``, ``1.5s``, ``15min``, ``24h``, ``7d``."""
+    if abs(ms) < 1000:
+        return f"{ms}ms"
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms % length == 0:
+            return f"{ms // length}{unit}"
+    return f"{ms / 1000:g}s"
