@@ -25,7 +25,7 @@ from typing import Any
 
 from dissectors import wire
 from dissectors.errors import DecodeError
-from dissectors.shapes import ShapedArray
+from dissectors.shapes import LEAST, ShapedArray
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 
@@ -350,10 +350,10 @@ class Generator:
         if shaped is None:
             self._elements(value, count, con.element)
         else:
-            name = self.bind("shaped", shaped)
-            self._line(f"{value} = {name}(buf, pos, {count}) if {count} > 3 else None")
-            with self._block(f"if {value}:"):
-                self._line(f"{value}, pos = {value}")
+            name, found = self.bind("shaped", shaped), self._name("f")
+            self._line(f"{found} = {name}(buf, pos, {count}) if {count} >= {LEAST} else None")
+            with self._block(f"if {found}:"):
+                self._line(f"{value}, pos = {found}")
             with self._block("else:"):
                 self._elements(value, count, con.element)
         if con.compact and con.nullable:

@@ -1,10 +1,10 @@
 """Arrays of structs that all look alike are decoded by one ``struct.iter_unpack``.
 
-In practice the elements of an array share their byte shape: the same lengths of strings and of arrays of
-numbers, no tagged fields. If so, the array is a table with rows of fixed width. :class:`ShapedArray` takes the
-shape of the first element, checks with strided slices (in C) that every element has the same length bytes, and
-decodes the rows at once; the code for a shape is generated once and kept. Otherwise it declines, and the ordinary
-loop runs.
+In practice the elements of an array often share their byte shape: the same lengths of strings and of arrays of
+numbers, no tagged fields. If so, the array is a table with rows of fixed width. :class:`ShapedArray` takes the shape
+of the first element, checks with strided slices (in C) that every element has the same length bytes, and decodes the
+rows at once; the code for a shape is generated when it has been met often enough, and kept. Otherwise it declines,
+and the ordinary loop runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from dissectors import wire
 
 _MAX_SHAPES = 64  # kept for one array type
 _MAX_SEEN = 1024  # shapes counted, not yet worth code of their own
+_PATIENCE = 16  # misses in a row after which only every 16th array is tried
 _WORTHWHILE = 64  # elements of a shape that pay for making its code
+LEAST = 4  # elements that are decoded faster together than one by one
 _UNSHAPED = (wire.Array, wire.NullableStruct, wire.Struct, wire.Records)
 
 Rows = Callable[[bytes, int, int], tuple[list[dict[str, Any]], int] | None]
@@ -38,7 +40,7 @@ class ShapedArray:
     """Decodes arrays of one struct type whose elements have one shape.
 
     Called with ``(buf, pos, count)`` it returns the list of dicts and the position after them, or None where the
-    elements differ in shape. May be used by several threads.
+    elements differ in shape. Worth calling from :data:`LEAST` elements on. May be used by several threads.
     """
 
     def __init__(self, element: wire.Struct, names: dict[str, Any]) -> None:
@@ -47,6 +49,7 @@ class ShapedArray:
         self._made: dict[bytes, Rows] = {}
         self._seen: dict[bytes, int] = {}
         self._last: Rows = _no_rows
+        self._misses = 0
         self._parts: list[_Part] = []
         fixed = 0
         for member in element.members:
@@ -76,21 +79,26 @@ class ShapedArray:
         return cls(element, names)
 
     def __call__(self, buf: bytes, pos: int, count: int) -> tuple[list[dict[str, Any]], int] | None:
-        return self._last(buf, pos, count) or self._by_first(buf, pos, count)
+        found = self._last(buf, pos, count)
+        if found is not None:
+            return found
+        self._misses += 1
+        if self._misses > _PATIENCE and self._misses % _PATIENCE:
+            return None
+        return self._by_first(buf, pos, count)
 
     def _by_first(self, buf: bytes, pos: int, count: int) -> tuple[list[dict[str, Any]], int] | None:
         """Take the shape of the first element, and decode if there is code for it."""
         shape = self._shape(buf, pos)
         if shape is None:
             return None
-        rows = self._made.get(shape)
-        if rows is None:
-            rows = self._worth_making(shape, buf, pos, count)
+        rows = self._made.get(shape) or self._worth_making(shape, buf, pos, count)
         if rows is None:
             return None
         found = rows(buf, pos, count)
         if found is not None:
             self._last = rows
+            self._misses = 0
         return found
 
     def _shape(self, buf: bytes, pos: int) -> bytes | None:
@@ -107,8 +115,11 @@ class ShapedArray:
         return bytes(lengths)
 
     def _worth_making(self, shape: bytes, buf: bytes, pos: int, count: int) -> Rows | None:
-        """Make the code for a shape once it has been met in enough elements."""
-        if len(self._made) >= _MAX_SHAPES or not self._same(shape, buf, pos, count):
+        """Make the code for a shape once it has been met in enough elements; the last of the array vouches for all."""
+        if (
+            len(self._made) >= _MAX_SHAPES
+            or self._shape(buf, pos + self._width(shape) * (count - 1)) != shape
+        ):
             return None
         if len(self._seen) >= _MAX_SEEN:
             self._seen.clear()
@@ -118,16 +129,9 @@ class ShapedArray:
         made = self._made[shape] = self._generate(shape)
         return made
 
-    def _same(self, shape: bytes, buf: bytes, pos: int, count: int) -> bool:
-        """Say whether the second and the last element have the shape of the first."""
-        width = self._tail + sum(
-            part.before + 1 + part.unit * max(length - 1, 0)
-            for part, length in zip(self._parts, shape, strict=True)
-        )
-        last = pos + width * (count - 1)
-        if last + width > len(buf):
-            return False
-        return self._shape(buf, pos + width) == shape == self._shape(buf, last)
+    def _width(self, shape: bytes) -> int:
+        parts = zip(self._parts, shape, strict=True)
+        return self._tail + sum(part.before + 1 + part.unit * max(length - 1, 0) for part, length in parts)
 
     def _generate(self, shape: bytes) -> Rows:
         codes, items, checks, count, lengths = ">", [], [], 0, iter(shape)

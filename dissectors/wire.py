@@ -45,6 +45,8 @@ def read_uvarint(buf: bytes, pos: int) -> tuple[int, int]:
 
     :raises DecodeError: if the bytes end early or a sixth byte would be needed
     """
+    if pos < len(buf) and buf[pos] < 0x80:
+        return buf[pos], pos + 1
     value = shift = 0
     for at in range(pos, pos + 5):
         if at >= len(buf):
@@ -221,27 +223,34 @@ class Sized(WireType):
 class SizedLeaf(Sized, Leaf):
     """A length and that many bytes."""
 
+    longest: ClassVar[int] = 0x7FFF_FFFF
+
     def read_bytes(self, buf: bytes, pos: int) -> tuple[bytes | None, int]:
         length, pos = self.read_length(buf, pos)
         if length < 0:
             return None, pos
+        if length > self.longest:
+            raise DecodeError(f"{self.kind} of {length} bytes, Kafka allows {self.longest}", pos)
         end = pos + length
         if end > len(buf):
             missing = end - len(buf)
             raise DecodeError(f"{missing} of {length} bytes of {self.kind} are missing", pos, truncated=True)
         return buf[pos:end], end
 
-    def _build(self, obj: bytes | None, stream: BinaryIO, context: Container, path: str) -> Any:
-        self.write_length(-1 if obj is None else len(obj), stream, path)
-        if obj is not None:
-            stream_write(stream, obj, len(obj), path)
-        return obj
+    def write_bytes(self, data: bytes | None, stream: BinaryIO, path: str) -> None:
+        self.write_length(-1 if data is None else len(data), stream, path)
+        if data is not None:
+            stream_write(stream, data, len(data), path)
 
 
 class Bytes(SizedLeaf):
     """Opaque bytes."""
 
     kind = "bytes"
+
+    def _build(self, obj: bytes | None, stream: BinaryIO, context: Container, path: str) -> bytes | None:
+        self.write_bytes(obj, stream, path)
+        return obj
 
     def read(self, buf: bytes, pos: int) -> tuple[bytes | None, int]:
         return self.read_bytes(buf, pos)
@@ -258,13 +267,12 @@ class String(SizedLeaf):
 
     kind = "string"
     prefix = _INT16
+    longest = MAX_STRING
 
     def read(self, buf: bytes, pos: int) -> tuple[str | None, int]:
         data, end = self.read_bytes(buf, pos)
         if data is None:
             return None, end
-        if len(data) > MAX_STRING:
-            raise DecodeError(f"string of {len(data)} bytes, Kafka allows {MAX_STRING}", pos)
         try:
             return data.decode(), end
         except UnicodeDecodeError as error:
@@ -273,7 +281,7 @@ class String(SizedLeaf):
     def _build(self, obj: str | None, stream: BinaryIO, context: Container, path: str) -> str | None:
         if obj is not None and not isinstance(obj, str):
             raise StringError(f"{obj!r} is no string", path=path)
-        super()._build(None if obj is None else obj.encode(), stream, context, path)
+        self.write_bytes(None if obj is None else obj.encode(), stream, path)
         return obj
 
 

@@ -60,7 +60,9 @@ def theirs(fields: list[dict[str, Any]], *, flexible: bool) -> Any:
         sized = depth > 0 or (not is_struct and base in ("string", "bytes", "records"))
         tag = int(field["tag"]) if "tag" in field else None
         nullable = bool(field.get("nullable", False))
-        out.append((snake(field["name"]), tag, nullable, bool(field.get("compact")) if sized else None, layout))
+        out.append(
+            (snake(field["name"]), tag, nullable, bool(field.get("compact")) if sized else None, layout)
+        )
     return out
 
 
@@ -116,4 +118,6 @@ def test_every_field_says_what_it_means(key: int) -> None:
                 found += undocumented(inner, here)
         return found
 
-    assert undocumented(known.request.struct, "request") + undocumented(known.response.struct, "response") == []
+    assert (
+        undocumented(known.request.struct, "request") + undocumented(known.response.struct, "response") == []
+    )

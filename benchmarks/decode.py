@@ -1,0 +1,107 @@
+"""How fast messages and records are decoded, beside kio, kafka-python and construct.
+
+``python -m benchmarks.decode`` prints tables; ``--json`` prints the same figures for programs. All decoders of a
+message are timed in turns within one run, so that their ratios hold on a busy machine too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from random import Random
+from typing import Any
+
+from benchmarks.messages import Sample, samples
+from benchmarks.peers import PEERS
+from benchmarks.timing import geometric_mean, interleaved
+from dissectors.records import Record, batches, build_batch, columns
+
+OURS = "kproxy"
+TRACED = "kproxy traced"
+RECORDS = 10_000
+RECORD_BYTES = 100
+
+
+def measure_messages(rounds: int) -> dict[str, dict[str, Any]]:
+    """Time every decoder on every message, and our traced reading: microseconds a message, and ratios to ours."""
+    figures = {}
+    for sample in samples():
+        check(sample)
+        actions = {name: partial(peer(sample), sample.data) for name, peer in PEERS.items()}
+        actions[TRACED] = partial(sample.layout.trace, sample.data)
+        timings = interleaved(actions, rounds)
+        figures[sample.name] = {
+            "bytes": len(sample.data),
+            "us": {name: timings.us(name) for name in actions},
+            "times_ours": {name: timings.ratio(name, OURS) for name in actions},
+        }
+    return figures
+
+
+def check(sample: Sample) -> None:
+    """Make sure that what is timed is right: generated, traced and built agree."""
+    value = sample.layout.parse(sample.data)
+    assert sample.layout.trace(sample.data).root.to_value() == value
+    assert sample.layout.build(value) == sample.data
+
+
+def measure_records(rounds: int) -> dict[str, float]:
+    """Time the reading of one uncompressed batch: records a second."""
+    rng = Random(0)
+    records = [
+        Record(offset, 1_700_000_000_000 + offset, b"key-%06d" % offset, rng.randbytes(RECORD_BYTES), ())
+        for offset in range(RECORDS)
+    ]
+    data = build_batch(records)
+    actions = {
+        "pure Python": lambda: batches(data)[0].records(),
+        "numpy columns": lambda: columns(batches(data)[0]),
+    }
+    assert len(batches(data)[0].records()) == len(columns(batches(data)[0])) == RECORDS
+    timings = interleaved(actions, rounds)
+    return {name: RECORDS / timings.us(name) * 1e6 for name in actions}
+
+
+def ratios(messages: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Return how many times our time each peer takes, as geometric means over the messages."""
+    figures = [figure["times_ours"] for figure in messages.values()]
+    return {peer: geometric_mean([figure[peer] for figure in figures]) for peer in PEERS if peer != OURS}
+
+
+def print_tables(figures: dict[str, Any]) -> None:
+    names = [*PEERS, TRACED]
+    print("Microseconds a message (times kproxy's), medians\n")
+    print(f"{'':14}{'bytes':>8}" + "".join(f"{name:>20}" for name in names))
+    for message, figure in figures["messages"].items():
+        cells = "".join(f"{figure['us'][name]:>12.2f} {figure['times_ours'][name]:>6.2f}x" for name in names)
+        print(f"{message:14}{figure['bytes']:>8}{cells}")
+    print("\nGeometric mean of a peer's time over kproxy's")
+    for peer, ratio in figures["ratios"].items():
+        print(f"  {peer:14}{ratio:>8.2f}x")
+    print(f"\n{RECORDS} records of {RECORD_BYTES} bytes in one plain batch, million records a second")
+    for name, rate in figures["records_per_second"].items():
+        print(f"  {name:14}{rate / 1e6:>8.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print figures for programs")
+    parser.add_argument("--rounds", type=int, default=41, help="rounds of each measurement (default 41)")
+    options = parser.parse_args()
+    messages = measure_messages(options.rounds)
+    figures = {
+        "messages": messages,
+        "ratios": ratios(messages),
+        "records_per_second": measure_records(options.rounds),
+    }
+    if options.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        print_tables(figures)
+
+
+if __name__ == "__main__":
+    main()

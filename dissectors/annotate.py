@@ -1,0 +1,339 @@
+"""Decoded bodies made ready to be shown: names, inner protocols, record sets, and secrets masked.
+
+:class:`Annotator` takes what :mod:`dissectors.frames` decoded and turns it, in place, into what programs and people
+read: record fields become lists of batches, secrets become None. What is known beyond the schema's fields is kept
+apart, by field path: names of error codes and enumerations, topics behind topic IDs, the protocols inside bytes
+fields, unknown tags.
+
+Which fields of a message need anything is worked out once per layout (a *plan*); all others are not touched.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dissectors import embedded, wire
+from dissectors.apis import api_name
+from dissectors.domains import ERROR_CODE, Domain, feature_level_name
+from dissectors.frames import Body, Problem
+from dissectors.knowledge import Knowledge
+from dissectors.record_values import RecordValues
+from dissectors.records import DEFAULT_LIMITS, Limits
+
+Side = Literal["request", "response"]
+
+_KEY_AND_VERSION = struct.Struct(">hh")
+
+
+@dataclass(slots=True)
+class Annotations:
+    """What stands beside the bodies of one exchange.
+
+    :ivar decoded: what is known beyond the fields, by path: ``response.topics[0].error_code``
+    :ivar masked: paths of the values that were replaced by None because they are secret
+    :ivar problems: what was wrong inside record sets and inner protocols, by side
+    """
+
+    decoded: dict[str, Any] = field(default_factory=dict)
+    masked: list[str] = field(default_factory=list)
+    problems: list[tuple[Side, Problem]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """Where the walk is: everything a step may need besides its value."""
+
+    out: Annotations
+    side: Side
+    connection: Hashable
+    request: dict[str, Any]
+    root: dict[str, Any]
+    body: Body
+    topic: str | None = None
+
+
+# value, path, the dict that holds it, scope -> replacement
+_Action = Callable[[Any, str, dict[str, Any], _Scope], Any]
+_Step = tuple[str, _Action]
+
+
+class Annotator:
+    """Annotates the bodies of exchanges, one after the other, in capture order.
+
+    :param knowledge: facts from earlier exchanges; the caller shows it every exchange
+    :param show_secrets: leave passwords, tokens and keys readable
+    :param limits: bounds of decompression
+    :param payload: ``full`` shows records whole, ``preview`` their first bytes, ``none`` only batch headers
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        *,
+        show_secrets: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        payload: Literal["full", "preview", "none"] = "full",
+    ) -> None:
+        self.knowledge = knowledge
+        self.show_secrets = show_secrets
+        self.records = RecordValues(limits, payload)
+        self._plans: dict[wire.Struct, tuple[_Step, ...]] = {}
+
+    def annotate(
+        self,
+        body: Body,
+        side: Side,
+        out: Annotations,
+        *,
+        connection: Hashable = None,
+        request: dict[str, Any] | None = None,
+    ) -> None:
+        """Make ``body.value`` ready to be shown, in place, and add to ``out``.
+
+        :param connection: key by which :class:`Knowledge` knows the connection
+        :param request: the decoded request, where ``body`` is its response
+        """
+        message = body.message(response=side == "response")
+        if message is None or body.value is None:
+            return
+        value = body.value
+        scope = _Scope(out, side, connection, request or value, value, body)
+        self._walk(self._plan(message.struct), value, side, scope)
+
+    def token(
+        self, token: bytes, side: Side, out: Annotations, *, connection: Hashable = None
+    ) -> dict[str, bytes | None]:
+        """Read a raw SASL token (SaslHandshake v0, Kafka 0.9): what it says goes to ``out``, what it is is returned."""
+        hints = embedded.Hints(mechanism=self.knowledge.mechanism(connection), show_secrets=self.show_secrets)
+        found = embedded.decode("sasl_token", token, hints)
+        path = f"{side}.token"
+        if found.value is not None:
+            out.decoded[path] = found.value
+        out.masked.extend(f"{path}.{inner}" for inner in found.masked)
+        if self.show_secrets:
+            return {"token": token}
+        out.masked.append(path)
+        return {"token": None}
+
+    # ------------------------------------------------------------ plans
+    def _walk(self, plan: tuple[_Step, ...], value: dict[str, Any], path: str, scope: _Scope) -> None:
+        for name, action in plan:
+            item = value.get(name)
+            if item is not None:
+                value[name] = action(item, f"{path}.{name}", value, scope)
+
+    def _plan(self, struct: wire.Struct) -> tuple[_Step, ...]:
+        plan = self._plans.get(struct)
+        if plan is None:
+            steps: list[_Step] = []
+            for member in [*struct.members, *(struct.tagged or {}).values()]:
+                action = self._action(member)
+                if action is not None:
+                    steps.append((member.name, action))
+            if struct.tagged is not None:
+                steps.append((wire.UNKNOWN_TAGS, _unknown_tags))
+            plan = self._plans[struct] = tuple(steps)
+        return plan
+
+    def _action(self, member: wire.Member) -> _Action | None:
+        con, type_ = member.con, member.field.type
+        if isinstance(con, wire.NullableStruct):
+            con = con.struct
+        if isinstance(con, wire.Struct):
+            return self._inside(con)
+        if isinstance(con, wire.Array):
+            element = getattr(type_, "element", type_)
+            if isinstance(con.element, wire.Struct):
+                return self._each(con.element)
+            return self._each_leaf(element.content, element.domain or type_.domain)
+        if isinstance(con, wire.Records):
+            return self._records
+        if type_.domain is not None:
+            return _error_name if type_.domain is ERROR_CODE else _domain_name(type_.domain)
+        return self._content(type_.content, secret=type_.is_secret)
+
+    def _content(self, content: str, *, secret: bool) -> _Action | None:
+        match content:
+            case "":
+                return self._mask if secret else None
+            case "topic_id":
+                return self._topic_id
+            case "api_key":
+                return _api_name
+            case "feature_level":
+                return _feature_level
+            case "config_value":
+                return self._config_value
+            case "unaligned_records":
+                return self._records
+            case _:
+                return self._embedded(content, secret=secret)
+
+    def _inside(self, struct: wire.Struct) -> _Action | None:
+        plan = self._plan(struct)
+        if not plan:
+            return None
+
+        def walk(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+            self._walk(plan, value, path, scope)
+            return value
+
+        return walk
+
+    def _each(self, struct: wire.Struct) -> _Action | None:
+        plan = self._plan(struct)
+        if not plan:
+            return None
+        named = {member.name for member in struct.members}
+        topical = bool(named & {"topic", "name", "topic_id", "topic_name"})
+
+        def walk(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+            outer = scope.topic
+            for index, item in enumerate(value):
+                if topical:
+                    scope.topic = self._topic_of(item) or outer
+                self._walk(plan, item, f"{path}[{index}]", scope)
+            scope.topic = outer
+            return value
+
+        return walk
+
+    def _topic_of(self, item: dict[str, Any]) -> str | None:
+        name = item.get("topic") or item.get("topic_name") or item.get("name")
+        if not name and "topic_id" in item:
+            name = self.knowledge.topic_name(item["topic_id"])
+        return name if isinstance(name, str) else None
+
+    def _each_leaf(self, content: str, domain: Domain | None) -> _Action | None:
+        if content == "topic_id":
+            one: _Action = self._topic_id
+        elif domain is not None:
+            one = _domain_name(domain)
+        else:
+            return None
+
+        def walk(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+            for index, item in enumerate(value):
+                one(item, f"{path}[{index}]", holder, scope)
+            return value
+
+        return walk
+
+    # ------------------------------------------------------------ actions
+    def _topic_id(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        name = self.knowledge.topic_name(value)
+        if name is not None:
+            scope.out.decoded[path] = name
+        return value
+
+    def _mask(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        if self.show_secrets:
+            return value
+        scope.out.masked.append(path)
+        return None
+
+    def _config_value(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        name = holder.get("name") or scope.root.get("name") or ""
+        return self._mask(value, path, holder, scope) if embedded.sensitive_config(name) else value
+
+    def _records(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        aligned = "unaligned" not in path
+        shown, problems = self.records.show(value, path, scope.topic, scope.out.decoded, aligned=aligned)
+        for problem in problems:
+            self._problem(
+                scope, path, problem.field_path, f"{problem.reason} (byte {problem.offset} of the records)"
+            )
+        return shown
+
+    def _embedded(self, content: str, *, secret: bool) -> _Action:
+        def decode(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+            found = embedded.decode(content, value, self._hints(holder, scope))
+            if found.value is not None:
+                scope.out.decoded[path] = found.value
+            for _, where, reason in found.problems:
+                self._problem(scope, path, where, f"{reason} ({found.label})")
+            scope.out.masked.extend(f"{path}.{inner}" for inner in found.masked)
+            return self._mask(value, path, holder, scope) if secret else value
+
+        return decode
+
+    def _hints(self, holder: dict[str, Any], scope: _Scope) -> embedded.Hints:
+        request, root = scope.request, scope.root
+        group = (
+            holder.get("group_id")
+            or root.get("group_id")
+            or request.get("group_id")
+            or root.get("group")
+            or ""
+        )
+        known_type, known_name = self.knowledge.group_protocol(group)
+        inner_key, inner_version = _enveloped(request.get("request_data"))
+        return embedded.Hints(
+            protocol_type=(
+                holder.get("protocol_type")
+                or root.get("protocol_type")
+                or request.get("protocol_type")
+                or known_type
+            ),
+            protocol_name=(
+                (holder.get("name") if "metadata" in holder else None)
+                or root.get("protocol_name")
+                or request.get("protocol_name")
+                or known_name
+            ),
+            mechanism=self.knowledge.mechanism(scope.connection),
+            compression=root.get("compression_type"),
+            inner_key=inner_key,
+            inner_version=inner_version,
+            show_secrets=self.show_secrets,
+        )
+
+    @staticmethod
+    def _problem(scope: _Scope, path: str, where: str, reason: str) -> None:
+        inner = path.removeprefix(f"{scope.side}.") + (f".{where}" if where else "")
+        scope.out.problems.append((scope.side, Problem(-1, inner, reason)))
+
+
+def _enveloped(data: Any) -> tuple[int | None, int | None]:
+    """Return key and version of the request inside an Envelope request, if there is one."""
+    if isinstance(data, bytes) and len(data) >= _KEY_AND_VERSION.size:
+        key, version = _KEY_AND_VERSION.unpack_from(data)
+        return key, version
+    return None, None
+
+
+def _unknown_tags(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    """Move unknown tags out of the body, which holds the schema's fields and nothing else."""
+    scope.out.decoded[path] = {str(tag): data for tag, data in value.items()}
+    return value
+
+
+def _error_name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    if value:
+        scope.out.decoded[path] = ERROR_CODE.name_of(value) or f"UNKNOWN_CODE_{value}"
+    return value
+
+
+def _domain_name(domain: Domain) -> _Action:
+    def name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        found = domain.name_of(value)
+        if found is not None:
+            scope.out.decoded[path] = found
+        return value
+
+    return name
+
+
+def _api_name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    scope.out.decoded[path] = api_name(value)
+    return value
+
+
+def _feature_level(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    found = feature_level_name(holder.get("name") or holder.get("feature") or "", value)
+    if found is not None:
+        scope.out.decoded[path] = found
+    return value

@@ -1,0 +1,258 @@
+"""Whole frames to headers and bodies, whatever release wrote them.
+
+A frame's payload is what follows its 4-byte size. Requests name their API and version; a response is read in
+the version of its request, which the caller supplies. Real peers deviate, and a decoder has to follow:
+
+* A broker that does not know an ApiVersions version answers in v0 with error 35 (KIP-511). Some answer with error
+  35 in the version that was asked for (librdkafka's mock, and not well); clients then read it as that.
+* Brokers before 0.10 do not check versions and answer in the newest version they know (Fetch v1 in v0 format).
+  Others answer in a later version than was asked for (nafka: ApiVersions v2 in v3 format).
+* Newer clients send versions, and APIs, that are not declared here yet.
+
+What was read in another version than announced says so (:attr:`Body.version`, :attr:`Body.guess`), and is
+believed only if it accounts for every byte. Nothing here raises for malformed bytes: what is wrong is a
+:class:`Problem`, and what came before it is kept.
+
+Offsets count from the first byte of the size field.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors.apis import Api, api
+from dissectors.errors import DecodeError
+from dissectors.headers import (
+    API_VERSIONS,
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
+from dissectors.schema import Message
+from dissectors.trace import Node, trace
+from dissectors.versioned import Versioned
+
+SIZE_BYTES = 4
+
+UNSUPPORTED_VERSION = 35
+
+_REQUEST_START = struct.Struct(">hhi")
+_ERROR_CODE = struct.Struct(">h")
+
+_TRAILING = "bytes after the end of the message"
+
+
+@dataclass(slots=True, frozen=True)
+class Problem:
+    """Something wrong with a frame.
+
+    :ivar offset: byte offset from the first byte of the size field, -1 if it concerns the whole frame
+    :ivar path: field path from the body's root, empty for the header or the whole
+    :ivar reason: in words
+    """
+
+    offset: int
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Body:
+    """A decoded request or response.
+
+    :ivar key: API key
+    :ivar asked: version that the request announced
+    :ivar version: version in which the body was read, or None if it stayed bytes
+    :ivar header: the header's fields
+    :ivar value: the body's fields; partial if there are problems; None if the API is unknown or nothing fits
+    :ivar start: offset of the body's first byte
+    :ivar raw: the payload
+    :ivar guess: why the body was read in another version than ``asked``, empty if it was not
+    :ivar problems: what was wrong
+    """
+
+    key: int
+    asked: int
+    version: int | None
+    header: dict[str, Any]
+    value: dict[str, Any] | None
+    start: int
+    raw: bytes
+    guess: str = ""
+    problems: list[Problem] = field(default_factory=list)
+
+    def message(self, *, response: bool) -> Versioned | None:
+        """Return the construct the body was read with."""
+        known = api(self.key)
+        if known is None or self.version is None:
+            return None
+        return (known.response if response else known.request)[self.version]
+
+
+def decode_request(payload: bytes, *, complete: bool = True) -> Body:
+    """Decode a request frame.
+
+    :param payload: the frame without its size field
+    :param complete: False if the capture lacks the end of the frame, so that missing bytes are no surprise
+    """
+    if len(payload) < _REQUEST_START.size:
+        reason = f"{len(payload)} bytes are too few for a request header"
+        return Body(-1, -1, None, {}, None, SIZE_BYTES, payload, problems=[Problem(SIZE_BYTES, "", reason)])
+    key, asked, _ = _REQUEST_START.unpack_from(payload)
+    known = api(key)
+    version = asked if known is None or asked in known.request.versions else known.request.nearest(asked)
+    header_version = 1 if known is None else request_header_version(known.request, version)
+    body = Body(key, asked, None, {}, None, SIZE_BYTES, payload)
+    start = _read_header(RequestHeader[header_version], body)
+    if start is None:
+        return body
+    if known is None:
+        body.guess = "unknown API: only the header is decoded"
+        return body
+    _read_body(known.request[version], body, start, complete=complete)
+    if version != asked:
+        body.guess = f"version {asked} is not known here, read as {version}"
+    return body
+
+
+def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = True) -> Body:
+    """Decode the response to a request of API ``key`` in version ``asked``."""
+    body = Body(key, asked, None, {}, None, SIZE_BYTES, payload)
+    known = api(key)
+    if known is None:
+        body.guess = "unknown API: only the header is decoded"
+        _read_header(ResponseHeader[0], body)
+        return body
+    version = _answered_version(known, payload, asked, complete=complete)
+    if not _read_response(known.response, version, body, complete=complete) and complete:
+        _read_in_other_version(known.response, version, body)
+    if not body.guess and body.version not in (None, asked):
+        if body.version == 0 and key == API_VERSIONS:
+            body.guess = f"the broker does not know version {asked} and answered in version 0"
+        else:
+            body.guess = f"version {asked} is not known here, read as {body.version}"
+    return body
+
+
+def _answered_version(known: Api, payload: bytes, asked: int, *, complete: bool) -> int:
+    if known.key == API_VERSIONS and asked and len(payload) >= 6:
+        # the first field in every version, so it tells the fallback before anything else is read
+        unsupported = _ERROR_CODE.unpack_from(payload, 4)[0] == UNSUPPORTED_VERSION
+        if unsupported and not (complete and _only_readable_as_asked(known.response, payload, asked)):
+            return 0
+    return known.response.nearest(asked)
+
+
+def _only_readable_as_asked(response: Message, payload: bytes, asked: int) -> bool:
+    """Tell whether an ApiVersions response with error 35 is no v0 response, but one of the version asked for.
+
+    Clients try the version asked for first and v0 after it (``ApiVersionsResponse.parse``), so a response that is
+    neither is taken for what it passes for: librdkafka's mock has its throttle time read from the wrong bytes.
+    """
+    if asked not in response.versions or response[0].exactly(payload, 4) is not None:
+        return False
+    try:
+        response[asked].decode(payload, 4)
+    except DecodeError:
+        return False
+    return True
+
+
+def _read_response(response: Message, version: int, body: Body, *, complete: bool) -> bool:
+    """Read header and body in one version; return whether every byte is accounted for."""
+    start = _read_header(ResponseHeader[response_header_version(response, version)], body)
+    if start is None:
+        return False
+    _read_body(response[version], body, start, complete=complete)
+    return not body.problems
+
+
+def _read_in_other_version(response: Message, version: int, body: Body) -> None:
+    """Try the versions below ``version``: brokers up to 0.9 answer in the newest they know; then those above it.
+
+    A later version is not tried for a message that merely has bytes after its end: adding fields at the end is how
+    versions grow, so that any trailing zeros would pass for them.
+    """
+    versions = list(range(version - 1, response.versions.first - 1, -1))
+    if not _decoded_to_its_end(body):
+        versions += range(version + 1, response.versions.last + 1)
+    for other in versions:
+        start = 4
+        if response_header_version(response, other):
+            try:
+                _, start = ResponseHeader[1].decode(body.raw)
+            except DecodeError:
+                continue
+        value = response[other].exactly(body.raw, start)
+        if value is not None:
+            body.version, body.value, body.start = other, value, start + SIZE_BYTES
+            body.guess = f"answered in the format of version {other}, not {body.asked}"
+            body.problems.clear()
+            return
+
+
+def _decoded_to_its_end(body: Body) -> bool:
+    """Tell whether the last field was read, and the only problem is that bytes follow it."""
+    return all(problem.reason.endswith(_TRAILING) for problem in body.problems)
+
+
+def _read_header(header: Versioned, body: Body) -> int | None:
+    """Read the header; return the position of the body in the payload, or None if it is malformed."""
+    try:
+        body.header, start = header.decode(body.raw)
+    except DecodeError as error:
+        traced = header.trace(body.raw)
+        body.header = traced.root.to_value()
+        body.problems.append(Problem(error.offset + SIZE_BYTES, f"header.{error.field_path}", error.reason))
+        return None
+    body.start = start + SIZE_BYTES
+    return start
+
+
+def _read_body(con: Versioned, body: Body, start: int, *, complete: bool) -> None:
+    body.version = con.version
+    try:
+        body.value, end = con.decode(body.raw, start)
+    except DecodeError as error:
+        body.value = con.trace(body.raw, start).root.to_value()
+        reason = error.reason if complete or not error.truncated else f"{error.reason} (not captured)"
+        body.problems.append(Problem(error.offset + SIZE_BYTES, error.field_path, reason))
+        return
+    if end != len(body.raw):
+        reason = f"{len(body.raw) - end} {_TRAILING}"
+        body.problems.append(Problem(end + SIZE_BYTES, "", reason))
+
+
+def trace_body(body: Body, *, response: bool) -> Node:
+    """Return the frame as a tree: ``size``, ``header``, ``body``, each field with its bytes.
+
+    The tree is read as the body was, in the same version; it is partial where the body is.
+    """
+    payload = body.raw
+    root = Node("response" if response else "request", 0, "frame")
+    root.end = SIZE_BYTES + len(payload)
+    size = root.add(Node("size", 0, "int32"))
+    size.value, size.end = len(payload), SIZE_BYTES
+    message = body.message(response=response)
+    if response:
+        version = response_header_version(message.message, message.version) if message else 0
+        header = trace(ResponseHeader[version].struct, payload, name="header")
+    else:
+        version = request_header_version(message.message, message.version) if message else 1
+        header = trace(RequestHeader[version].struct, payload, name="header")
+    header.root.shift(SIZE_BYTES)
+    root.add(header.root)
+    end = SIZE_BYTES + header.end
+    if message is not None and header.error is None:
+        traced = message.trace(payload, header.end)
+        traced.root.name = "body"
+        traced.root.shift(SIZE_BYTES)
+        root.add(traced.root)
+        end = SIZE_BYTES + max(traced.end, 0)
+    if end < root.end:
+        rest = root.add(Node("undecoded", end, "bytes"))
+        rest.value, rest.end = payload[end - SIZE_BYTES :], root.end
+    return root

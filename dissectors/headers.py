@@ -1,0 +1,39 @@
+"""Request and response headers, and which version of them a message carries.
+
+``clients/src/main/resources/common/message/RequestHeader.json`` and ``ResponseHeader.json``; the rules for the
+header version are those of ``generator/.../ApiMessageTypeGenerator.java``.
+"""
+
+from __future__ import annotations
+
+from dissectors.schema import Int16, Int32, Message, String
+
+API_VERSIONS = 18
+CONTROLLED_SHUTDOWN = 7
+
+# The client ID keeps its classic length in header v2 ("flexibleVersions": "none" in RequestHeader.json), so that
+# a broker can read it before it knows whether the request is flexible (KIP-511).
+RequestHeader = Message(
+    "RequestHeader", None, "header", "0-2", "2+",
+    "request_api_key" / Int16 * "which API",
+    "request_api_version" / Int16 * "version of the request",
+    "correlation_id" / Int32 * "chosen by the client, repeated in the response",
+    "client_id" / String.null("1+").classic() @ "1+" * "name the client was configured with",
+)  # fmt: skip
+
+ResponseHeader = Message(
+    "ResponseHeader", None, "header", "0-1", "1+",
+    "correlation_id" / Int32 * "that of the request",
+)  # fmt: skip
+
+
+def request_header_version(request: Message, version: int) -> int:
+    """Return the header version of a request: 2 if flexible, 0 only for ControlledShutdown v0, else 1."""
+    if version in request.flexible:
+        return 2
+    return 0 if (request.key, version) == (CONTROLLED_SHUTDOWN, 0) else 1
+
+
+def response_header_version(response: Message, version: int) -> int:
+    """Return the header version of a response: 1 if flexible, but always 0 for ApiVersions (KIP-511)."""
+    return int(version in response.flexible and response.key != API_VERSIONS)
