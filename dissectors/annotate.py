@@ -20,7 +20,7 @@ from dissectors.apis import api_name
 from dissectors.domains import ERROR_CODE, Domain, feature_level_name
 from dissectors.frames import Body, Problem
 from dissectors.knowledge import Knowledge
-from dissectors.record_values import RecordValues
+from dissectors.record_values import Notes, RecordValues
 from dissectors.records import DEFAULT_LIMITS, Limits
 
 Side = Literal["request", "response"]
@@ -79,7 +79,7 @@ class Annotator:
     ) -> None:
         self.knowledge = knowledge
         self.show_secrets = show_secrets
-        self.records = RecordValues(limits, payload)
+        self.records = RecordValues(limits, payload, show_secrets=show_secrets)
         self._plans: dict[wire.Struct, tuple[_Step, ...]] = {}
 
     def annotate(
@@ -241,8 +241,9 @@ class Annotator:
 
     def _records(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
         aligned = "unaligned" not in path
-        shown, problems = self.records.show(value, path, scope.topic, scope.out.decoded, aligned=aligned)
-        for problem in problems:
+        notes = Notes(scope.out.decoded, scope.out.masked)
+        shown = self.records.show(value, path, scope.topic, notes, aligned=aligned)
+        for problem in notes.problems:
             self._problem(
                 scope, path, problem.field_path, f"{problem.reason} (byte {problem.offset} of the records)"
             )
@@ -253,6 +254,10 @@ class Annotator:
             found = embedded.decode(content, value, self._hints(holder, scope))
             if found.value is not None:
                 scope.out.decoded[path] = found.value
+            for inner, name in found.names.items():
+                scope.out.decoded[f"{path}.{inner}"] = name
+            if found.guess:
+                scope.out.decoded[f"{path}#guess"] = found.guess
             for _, where, reason in found.problems:
                 self._problem(scope, path, where, f"{reason} ({found.label})")
             scope.out.masked.extend(f"{path}.{inner}" for inner in found.masked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dissectors import embedded
@@ -13,63 +14,77 @@ Payload = Literal["full", "preview", "none"]
 PREVIEW_BYTES = 64
 
 
+@dataclass(slots=True)
+class Notes:
+    """What stands beside record sets.
+
+    :ivar decoded: what is known beyond the records' bytes, by field path
+    :ivar masked: paths of values that were replaced by None because they are secret
+    :ivar problems: what was wrong; offsets count in the records field
+    """
+
+    decoded: dict[str, Any]
+    masked: list[str]
+    problems: list[DecodeError] = field(default_factory=list)
+
+
 class RecordValues:
     """Reads ``records`` fields for display.
 
     :param limits: bounds of decompression
     :param payload: ``full`` gives records whole, ``preview`` the first 64 bytes of keys, values and headers,
         ``none`` only the batch headers, without decompressing anything
+    :param show_secrets: leave credentials in records of internal topics readable
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, payload: Payload = "full") -> None:
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, payload: Payload = "full", *, show_secrets: bool = False
+    ) -> None:
         self.limits = limits
         self.payload = payload
+        self.show_secrets = show_secrets
 
     def show(
-        self, data: bytes, path: str, topic: str | None, decoded: dict[str, Any], *, aligned: bool = True
-    ) -> tuple[list[dict[str, Any]], list[DecodeError]]:
-        """Return the batches of a records field, and what was wrong with them.
+        self, data: bytes, path: str, topic: str | None, notes: Notes, *, aligned: bool = True
+    ) -> list[dict[str, Any]]:
+        """Return the batches of a records field.
 
-        :param path: path of the field, for what goes into ``decoded``: inner protocols of internal topics and
-            control records, and how the field ends where it ends inside a batch
+        :param path: path of the field
         :param topic: name of the topic, if known
+        :param notes: takes what is known beyond: inner protocols of internal topics and control records, how the
+            field ends where it ends inside a batch, and what was wrong
         """
         found = record_set(data, aligned=aligned)
-        problems = list(found.problems)
+        notes.problems.extend(found.problems)
         shown = []
         for index, batch in enumerate(found.batches):
-            shown.append(self._batch(batch, f"{path}[{index}]", topic, decoded, problems))
+            shown.append(self._batch(batch, f"{path}[{index}]", topic, notes))
         if found.trailing is not None:
-            decoded[path] = {
+            notes.decoded[path] = {
                 "ends_with": found.trailing.kind,
                 "bytes": found.trailing.size,
                 "announced": found.trailing.announced,
             }
         elif found.leading:
-            decoded[path] = {"begins_inside_a_batch": True, "bytes": found.leading}
-        return shown, problems
+            notes.decoded[path] = {"begins_inside_a_batch": True, "bytes": found.leading}
+        return shown
 
-    def _batch(
-        self,
-        batch: Batch,
-        path: str,
-        topic: str | None,
-        decoded: dict[str, Any],
-        problems: list[DecodeError],
-    ) -> dict[str, Any]:
+    def _batch(self, batch: Batch, path: str, topic: str | None, notes: Notes) -> dict[str, Any]:
         if not batch.crc_valid:
-            problems.append(DecodeError("the checksum of the batch does not fit its bytes", batch.start))
+            notes.problems.append(
+                DecodeError("the checksum of the batch does not fit its bytes", batch.start)
+            )
         records: list[Record] = []
         count = batch.count
         if self.payload != "none":
             read = batch.read(self.limits)
             records = read.records
-            problems.extend(read.problems)
+            notes.problems.extend(read.problems)
             count = len(records) if count is None else count
             if batch.control:
-                _control_records(records, path, decoded)
+                _control_records(records, path, notes)
             elif topic in embedded.INTERNAL_TOPICS:
-                _internal_records(records, path, str(topic), decoded)
+                records = self._internal_records(records, path, str(topic), notes)
         base_offset: int | None = batch.base_offset
         if batch.magic < 2 and batch.codec is not Codec.NONE:
             # the wrapper has the offset of its last message; only what it wraps tells that of the first
@@ -94,6 +109,24 @@ class RecordValues:
             "records": [self._record(record) for record in records],
         }
 
+    def _internal_records(self, records: list[Record], path: str, topic: str, notes: Notes) -> list[Record]:
+        """Decode the records of an internal topic; return them without the bytes that hold secrets."""
+        kept = []
+        for index, record in enumerate(records):
+            here = f"{path}.records[{index}]"
+            inner = embedded.internal_topic_record(
+                topic, record.key, record.value, show_secrets=self.show_secrets
+            )
+            if inner is not None:
+                notes.decoded[here] = inner.value
+                notes.decoded.update({f"{here}.{where}": name for where, name in inner.names.items()})
+                notes.problems.extend(DecodeError(why, at, where) for at, where, why in inner.problems)
+                if inner.masked:
+                    notes.masked.extend([f"{here}.value", *(f"{here}.{where}" for where in inner.masked)])
+                    record = record._replace(value=None)
+            kept.append(record)
+        return kept
+
     def _record(self, record: Record) -> dict[str, Any]:
         offset, timestamp, key, value, headers = record
         if self.payload == "preview":
@@ -112,12 +145,12 @@ def _preview(data: bytes | None) -> bytes | None:
     return data if data is None else data[:PREVIEW_BYTES]
 
 
-def _control_records(records: list[Record], path: str, decoded: dict[str, Any]) -> None:
+def _control_records(records: list[Record], path: str, notes: Notes) -> None:
     for index, record in enumerate(records):
         try:
             control = control_record(record.key, record.value)
         except DecodeError as error:
-            decoded[f"{path}.records[{index}]"] = {"control": None, "reason": str(error)}
+            notes.problems.append(error)
             continue
         shown: dict[str, Any] = {"control": control.type_name}
         if control.coordinator_epoch is not None:
@@ -125,11 +158,4 @@ def _control_records(records: list[Record], path: str, decoded: dict[str, Any]) 
         inner = embedded.control_value(control.type_name, control.value)
         if inner is not None:
             shown["value"] = inner.value
-        decoded[f"{path}.records[{index}]"] = shown
-
-
-def _internal_records(records: list[Record], path: str, topic: str, decoded: dict[str, Any]) -> None:
-    for index, record in enumerate(records):
-        inner = embedded.internal_topic_record(topic, record.key, record.value)
-        if inner is not None:
-            decoded[f"{path}.records[{index}]"] = inner.value
+        notes.decoded[f"{path}.records[{index}]"] = shown

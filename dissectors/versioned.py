@@ -48,11 +48,11 @@ class Versioned(Construct):  # type: ignore[misc]  # construct ships no types
         """
         if not self.older:  # the common case without two calls more: a heartbeat is decoded in a microsecond
             try:
-                value, end = self._fast(data, 0)
+                fast, end = self._fast(data, 0)
             except codegen.MALFORMED as error:
                 raise self._explained(data, 0, error) from None
             if end == len(data):
-                return value
+                return fast  # type: ignore[no-any-return]  # a decoder of a struct returns a dict
         value, end = self.decode(data)
         if end != len(data):
             raise DecodeError(f"{len(data) - end} bytes left over after {self!r}", end)

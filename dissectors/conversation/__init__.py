@@ -1,0 +1,53 @@
+"""One Kafka connection, sans I/O: feed the bytes of both directions, pull events.
+
+    conversation = Conversation()
+    conversation.receive(Side.CLIENT, request_bytes)
+    conversation.receive(Side.BROKER, response_bytes)
+    for event in conversation.events(): ...
+
+`connection` ties the sides together, `half`, `client` and `broker` frame them, `pairing` pairs, `resync` finds
+the way back after loss, `sasl` knows raw tokens, `foreign` names what is not Kafka, `roles` tells who is the client.
+"""
+
+from dissectors.conversation.connection import Conversation, Standing
+from dissectors.conversation.events import (
+    Damage,
+    Event,
+    Exchange,
+    Finished,
+    Foreign,
+    Frame,
+    Outcome,
+    RequestFrame,
+    RequestSeen,
+    ResponseFrame,
+    SaslToken,
+    Side,
+    Skipped,
+)
+from dissectors.conversation.half import State
+from dissectors.conversation.limits import Limits
+from dissectors.conversation.roles import client_stream, looks_like_requests, looks_like_responses
+
+__all__ = [
+    "Conversation",
+    "Damage",
+    "Event",
+    "Exchange",
+    "Finished",
+    "Foreign",
+    "Frame",
+    "Limits",
+    "Outcome",
+    "RequestFrame",
+    "RequestSeen",
+    "ResponseFrame",
+    "SaslToken",
+    "Side",
+    "Skipped",
+    "Standing",
+    "State",
+    "client_stream",
+    "looks_like_requests",
+    "looks_like_responses",
+]

@@ -1,0 +1,378 @@
+"""The client's side: requests, and what may come before or instead of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dissectors.conversation.events import (
+    SIZE_BYTES,
+    Damage,
+    Event,
+    Exchange,
+    Outcome,
+    RequestFrame,
+    RequestSeen,
+    SaslToken,
+    Side,
+    Skipped,
+)
+from dissectors.conversation.foreign import Guess, guess_client
+from dissectors.conversation.half import Half, OpenFrame, State
+from dissectors.conversation.limits import MIB, Limits
+from dissectors.conversation.pairing import Pairing
+from dissectors.conversation.plausible import (
+    IMPLAUSIBLE,
+    MIN_REQUEST,
+    PRODUCE,
+    REQUEST_START,
+    SASL_HANDSHAKE,
+    STRONG,
+    ceilings,
+    is_text,
+    judge_request,
+    produce_acks,
+)
+from dissectors.conversation.resync import Found, Requests, find_request
+from dissectors.conversation.sasl import TokenPhase, first_token, handshake_mechanism
+from dissectors.headers import CONTROLLED_SHUTDOWN
+
+#: client IDs remembered per connection; real clients use one
+_MAX_CLIENT_IDS = 64
+
+_LARGEST_SIZE = 2**31 - 1
+
+NOT_A_REQUEST = "no request header, and nothing that confirms the frame"
+IMPOSSIBLE_SIZE = "a size that no request has"
+NOT_KAFKA = "neither Kafka nor another protocol that is known"
+
+
+class ClientHalf(Half):
+    """Reads the client's stream."""
+
+    side = Side.CLIENT
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        limits: Limits,
+        pairing: Pairing,
+        tokens: TokenPhase,
+        state: State,
+        versions: Mapping[int, tuple[int, int]],
+    ) -> None:
+        super().__init__(emit, limits, pairing, tokens, state)
+        self._known = {key: last for key, (_, last) in versions.items()}
+        self._believed = ceilings(versions)
+        self._client_ids: dict[bytes, str] = {}
+        self._last_id: int | None = None
+        self._odd_before = False
+
+    # -- readers -----------------------------------------------------------------------------------------------
+
+    def read_start(self) -> bool:
+        buffer = self.buffer
+        data = buffer.rest()
+        if not data:
+            return False
+        guess = guess_client(data, final=self.final)
+        if isinstance(guess, Guess) and guess.skip:
+            start = buffer.position
+            self.emit(
+                Skipped(self.side, start, start + guess.skip, f"{guess.protocol} header: {guess.evidence}")
+            )
+            buffer.offset += guess.skip
+            buffer.need = 1
+            return True
+        if isinstance(guess, Guess):
+            return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
+        if guess is not None and not self.final:
+            buffer.need = guess
+            return False
+        grade = self._judge(data, 0)
+        if grade > IMPLAUSIBLE:
+            self.enter(State.FRAMES)
+            return True
+        if grade < 0:
+            buffer.need = -grade
+            return False
+        mechanism = first_token(data, 0, self.limits.max_token)
+        if isinstance(mechanism, str):
+            self.tokens.begin(mechanism)
+            self.enter(State.TOKENS)
+            return True
+        if mechanism is not None and not self.final:
+            buffer.need = mechanism
+            return False
+        return self.lose_step(f"{NOT_KAFKA}: the connection begins with {data[:8].hex(' ')}")
+
+    def read_frames(self) -> bool:
+        buffer = self.buffer
+        data, offset, base = buffer.join(), buffer.offset, buffer.base
+        end = len(data)
+        header, known, client_ids = REQUEST_START, self._known, self._client_ids
+        largest = min(self.limits.max_request_size, self.limits.max_frame)
+        max_pending = self.limits.max_pending_requests
+        emit, pairing = self.emit, self.pairing
+        queue = pairing.queue
+        while end - offset >= 14:
+            size, key, version, correlation_id, length = header.unpack_from(data, offset)
+            stop = offset + 4 + size
+            name_stop = offset + 14 + length
+            if not (
+                10 <= size <= largest
+                and name_stop <= stop <= end
+                and length >= -1
+                and 0 <= version <= known.get(key, -1)
+                and key != 7
+                and key != 17
+            ):
+                break
+            if length > 0:
+                raw = data[offset + 14 : name_stop]
+                client_id = client_ids.get(raw)
+                if client_id is None:
+                    client_id = self._remember(raw)
+                    if client_id is None:
+                        break
+            else:
+                client_id = None if length else ""
+            request = RequestFrame(
+                base + offset, base + stop, data[offset + 4 : stop], correlation_id, key, version, client_id
+            )
+            offset = stop
+            self._last_id = correlation_id
+            emit(RequestSeen(request))
+            if key == 0 and produce_acks(request.payload, version) == 0:
+                pairing.needs_no_response(request)
+            elif pairing.ended or len(queue) >= max_pending:
+                pairing.expect(request)
+            else:
+                queue.append(request)
+        if offset != buffer.offset:
+            buffer.offset = offset
+            self.spoke_kafka = True
+            self._odd_before = False
+        return self._read_unusual_frame()
+
+    def _read_unusual_frame(self) -> bool:
+        """Read one frame that the hot path leaves: incomplete, too long, or with a header out of the ordinary."""
+        buffer = self.buffer
+        data, at = buffer.data, buffer.offset
+        have = len(data) - at
+        if have < SIZE_BYTES:
+            buffer.need = SIZE_BYTES
+            return False
+        size = int.from_bytes(data[at : at + SIZE_BYTES], "big", signed=True)
+        if size < MIN_REQUEST:
+            return self.lose_step(IMPOSSIBLE_SIZE)
+        grade = judge_request(data, at, self._known, self._believed, _LARGEST_SIZE)
+        if grade < 0:
+            buffer.need = -grade
+            return False
+        if size > self.limits.max_request_size and not (grade == STRONG and self._is_familiar(data, at)):
+            return self.lose_step(IMPOSSIBLE_SIZE)
+        if grade <= IMPLAUSIBLE:
+            return self._read_odd_frame(size)
+        if size > self.limits.max_frame:
+            return self.open_over_limit(size)
+        if have < SIZE_BYTES + size:
+            buffer.need = SIZE_BYTES + size
+            return False
+        key, version = (int.from_bytes(data[i : i + 2], "big") for i in (at + 4, at + 6))
+        newer = version > self._known.get(key, -1)
+        self._odd_before = False
+        self._take(size, "newer than the APIs and versions known" if newer else "")
+        return True
+
+    def _read_odd_frame(self, size: int) -> bool:
+        """Believe a frame without a request header if the stream goes on in step behind it."""
+        buffer = self.buffer
+        data, at = buffer.data, buffer.offset
+        stop = at + SIZE_BYTES + size
+        if size > MIB or self._odd_before:
+            return self.lose_step(NOT_A_REQUEST)
+        if stop > len(data):
+            if self.final and not self.closing:
+                return self.lose_step(NOT_A_REQUEST)
+            buffer.need = stop - at
+            return False
+        if not (self.final and stop == len(data)):
+            grade = self._judge(data, stop)
+            if grade < 0 and not self.final:
+                buffer.need = stop - at - grade
+                return False
+            if grade <= IMPLAUSIBLE:
+                return self.lose_step(NOT_A_REQUEST)
+        self._odd_before = True
+        self._take(size, "no request header that is known")
+        return True
+
+    def read_waiting(self) -> bool:
+        if self.final or self.buffer.available > self.limits.max_token:
+            # The response was lost, or never comes: the client's next frame tells what it took it for.
+            self.begin_tokens()
+            return True
+        self.buffer.need = self.limits.max_token + 1
+        return False
+
+    def recall(self, request: RequestFrame) -> None:
+        """Take note of a request that another reader has framed."""
+        self._last_id = request.correlation_id
+        if request.client_id:
+            self._remember(request.client_id.encode())
+
+    def handshake_answered(self, accepted: bool) -> None:
+        """Go on as the response to SaslHandshake v0 says."""
+        if self.state is State.WAITING:
+            if accepted:
+                self.begin_tokens()
+            else:
+                self.enter(State.FRAMES)
+            self.woken = True
+
+    def begin_tokens(self) -> None:
+        """Expect raw tokens; a request among them ends them."""
+        self.tokens.active = True
+        self.enter(State.TOKENS)
+
+    def read_tokens(self) -> bool:
+        buffer = self.buffer
+        data = buffer.rest()
+        grade = self._judge(data, 0)
+        if grade > IMPLAUSIBLE:
+            self.tokens.client_done = True
+            self.enter(State.FRAMES)
+            return True
+        if len(data) < SIZE_BYTES:
+            buffer.need = SIZE_BYTES
+            return False
+        size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
+        if not 0 <= size <= self.limits.max_token:
+            return self.lose_step("a size that no SASL token has")
+        stop = SIZE_BYTES + size
+        if len(data) < stop:
+            buffer.need = min(-grade, stop) if grade < 0 else stop
+            return False
+        start = buffer.position
+        buffer.offset += stop
+        buffer.need = 1
+        self.tokens.from_client += 1
+        self.emit(SaslToken(self.side, start, start + stop, data[SIZE_BYTES:stop], self.tokens.mechanism))
+        return True
+
+    def read_lost(self) -> bool:
+        buffer = self.buffer
+        data = buffer.join()
+        if not self.spoke_kafka and self.anchor == buffer.offset and buffer.available:
+            guess = guess_client(data[buffer.offset :], final=self.final)
+            if isinstance(guess, int) and not self.final:
+                buffer.need = guess
+                return False
+            if isinstance(guess, Guess) and not guess.skip:
+                return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
+        found = find_request(data, buffer.offset, self.anchor, self._about(), final=self.final)
+        if isinstance(found, Found):
+            self.found_frame(found.at + buffer.base)
+            return True
+        buffer.offset = found.keep_from
+        buffer.need = found.need
+        searched = buffer.position - self.lost_from
+        if (
+            not self.spoke_kafka
+            and self.began_here
+            and (self.closing or searched > self.limits.foreign_window)
+        ):
+            return self.speak_foreign("unknown protocol", self.lost_why, self.lost_from)
+        return False
+
+    # -- frames ------------------------------------------------------------------------------------------------
+
+    def deliver(self, frame: OpenFrame) -> None:
+        request = self._request(frame.start, frame.end, frame.payload)
+        if request is None:
+            if frame.damage is not Damage.CUT_OFF:
+                self.emit(Skipped(self.side, frame.start, frame.end, "a request whose header is missing"))
+                self.note_loss()
+            return
+        request.damage = frame.damage
+        request.missing = tuple(frame.missing)
+        if frame.damage is Damage.CUT_OFF:
+            self.emit(Exchange(request, None, Outcome.UNANSWERED, Damage.CUT_OFF.value))
+        else:
+            self._put_in_flight(request)
+
+    def trusts_header(self, available: int) -> bool:
+        data = self.buffer.rest()
+        size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
+        return MIN_REQUEST <= size <= self.limits.max_request_size and self._judge(data, 0) != IMPLAUSIBLE
+
+    def note_loss(self) -> None:
+        # Without any request seen, 0 and below prove nothing: connections begin with them.
+        self.pairing.lost_requests(0 if self._last_id is None else self._last_id)
+        if self.state is State.TOKENS:
+            self.tokens.lose_client()
+
+    def _take(self, size: int, suspicious: str) -> None:
+        """Consume the complete frame at the buffer's offset."""
+        buffer = self.buffer
+        start = buffer.position
+        stop = buffer.offset + SIZE_BYTES + size
+        payload = buffer.data[buffer.offset + SIZE_BYTES : stop]
+        buffer.offset = stop
+        buffer.need = 1
+        self.spoke_kafka = True
+        request = self._request(start, start + SIZE_BYTES + size, payload)
+        assert request is not None
+        request.suspicious = suspicious
+        self._put_in_flight(request)
+        if (
+            request.api_key == SASL_HANDSHAKE
+            and request.api_version == 0
+            and not suspicious
+            and not self.pairing.ended
+        ):
+            self.tokens.begin(handshake_mechanism(payload))
+            self.tokens.active = False
+            self.enter(State.WAITING)
+
+    def _put_in_flight(self, request: RequestFrame) -> None:
+        self._last_id = request.correlation_id
+        self.emit(RequestSeen(request))
+        if request.api_key == PRODUCE and produce_acks(request.payload, request.api_version) == 0:
+            self.pairing.needs_no_response(request)
+        else:
+            self.pairing.expect(request)
+
+    def _request(self, start: int, end: int, payload: bytes) -> RequestFrame | None:
+        """Read the header from what is there of a frame; None if that is not even the fixed part."""
+        if len(payload) < MIN_REQUEST:
+            return None
+        key, version = (int.from_bytes(payload[i : i + 2], "big", signed=True) for i in (0, 2))
+        correlation_id = int.from_bytes(payload[4:8], "big", signed=True)
+        client_id = None
+        length = int.from_bytes(payload[8:10], "big", signed=True) if len(payload) >= 10 else -1
+        if 0 <= length <= len(payload) - 10 and (key, version) != (CONTROLLED_SHUTDOWN, 0):
+            raw = payload[10 : 10 + length]
+            client_id = self._remember(raw) if raw else ""
+            if client_id is None:
+                client_id = raw.decode("utf-8", "replace")
+        return RequestFrame(start, end, payload, correlation_id, key, version, client_id)
+
+    def _remember(self, raw: bytes) -> str | None:
+        """Return the client ID as text, None if it is not printable."""
+        if not is_text(raw):
+            return None
+        if len(self._client_ids) >= _MAX_CLIENT_IDS:
+            self._client_ids.clear()
+        return self._client_ids.setdefault(raw, raw.decode())
+
+    # -- judgement ---------------------------------------------------------------------------------------------
+
+    def _judge(self, data: bytes, at: int) -> int:
+        return judge_request(data, at, self._known, self._believed, self.limits.max_request_size)
+
+    def _about(self) -> Requests:
+        return Requests(self._known, self._believed, self.limits, self._client_ids, self._last_id)
+
+    def _is_familiar(self, data: bytes, at: int) -> bool:
+        return self._about().familiar(data, at)

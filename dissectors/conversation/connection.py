@@ -1,0 +1,209 @@
+"""One Kafka connection without I/O: bytes of two directions in, events out.
+
+Feed bytes in the order in which they were seen, pull events whenever convenient. Whatever the bytes are, nothing
+is raised, nothing is dropped unsaid, and what is held is bounded by :class:`Limits`.
+
+Rules that hold between the two sides (those of one side are in `half`, of pairing in `pairing`):
+
+* Events come in causal order: a request is seen before its exchange; each request has exactly one exchange.
+* Which bytes are SASL tokens depends on both sides: the client waits for the response to SaslHandshake v0, the
+  broker for the client's next frame.
+* A response without request waits while no request is missing: captures may hold it before its request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dissectors.apis import version_limits
+from dissectors.conversation.broker import BrokerHalf
+from dissectors.conversation.client import ClientHalf
+from dissectors.conversation.events import Event, Finished, RequestFrame, Side
+from dissectors.conversation.half import Half, State
+from dissectors.conversation.limits import Limits
+from dissectors.conversation.pairing import Pairing
+from dissectors.conversation.sasl import TokenPhase
+
+MID_STREAM = "the capture began inside the connection"
+
+
+@dataclass(slots=True, frozen=True)
+class Standing:
+    """Where a conversation in plain step stands; see :meth:`Conversation.standing`. Pairs are client, broker.
+
+    :ivar positions: stream positions of the next frame of each side
+    :ivar unread: the bytes seen of that frame
+    :ivar in_flight: requests that wait for their response, in order
+    """
+
+    positions: tuple[int, int]
+    unread: tuple[bytes, bytes]
+    in_flight: list[RequestFrame]
+
+
+class Conversation:
+    """The state machine of one connection.
+
+    :param versions: lowest and highest request version by API key; by default those of :mod:`dissectors.apis`
+    :param midstream: the first bytes need not be the connection's first
+    """
+
+    def __init__(
+        self,
+        versions: Mapping[int, tuple[int, int]] | None = None,
+        limits: Limits | None = None,
+        *,
+        midstream: bool = False,
+    ) -> None:
+        self._events: deque[Event] = deque()
+        self._limits = limits or Limits()
+        self._pairing = Pairing(self._events.append, self._limits)
+        tokens = TokenPhase()
+        shared = self._events.append, self._limits, self._pairing, tokens, State.START
+        self._client = ClientHalf(*shared, version_limits() if versions is None else versions)
+        self._broker = BrokerHalf(*shared)
+        self._broker.client = self._client
+        self._broker.on_handshake = self._client.handshake_answered
+        self._since_check = 0
+        self._finished = False
+        if midstream:
+            self._client.mid_stream(MID_STREAM)
+            self._broker.mid_stream(MID_STREAM)
+            self._client.note_loss()
+
+    def resume(
+        self, positions: tuple[int, int], in_flight: Iterable[RequestFrame], silent: Iterable[int] = ()
+    ) -> None:
+        """Begin where another reader left off: both sides in step, and these requests sent but not yet answered.
+
+        Only before the first byte is fed.
+
+        :param positions: stream positions of the client's and of the broker's next frame
+        :param in_flight: requests in order; they are not reported again by :class:`RequestSeen`
+        :param silent: correlation IDs of the latest requests that need no response
+        """
+        self._pairing.silent.extend(silent)
+        for half, position in ((self._client, positions[0]), (self._broker, positions[1])):
+            half.buffer.jump(position)
+            half.spoke_kafka = True
+            half.enter(State.FRAMES)
+        for request in in_flight:
+            self._client.recall(request)
+            self._pairing.expect(request)
+
+    def standing(self) -> Standing | None:
+        """Return where the conversation stands, if it may be left to another reader that knows only plain frames.
+
+        None while a side is out of step or speaks anything but frames, and while a loss leaves the pairing uncertain.
+        """
+        halves = self._client, self._broker
+        if self._broker.waits or any(half.state is not State.FRAMES for half in halves):
+            return None
+        in_flight = [entry for entry in self._pairing.queue if isinstance(entry, RequestFrame)]
+        if len(in_flight) < len(self._pairing.queue):
+            return None
+        return Standing(
+            (self._client.buffer.position, self._broker.buffer.position),
+            (self._client.buffer.rest(), self._broker.buffer.rest()),
+            in_flight,
+        )
+
+    # -- in ----------------------------------------------------------------------------------------------------
+
+    def receive(self, side: Side, data: bytes | bytearray | memoryview) -> None:
+        """Take the next bytes of one side."""
+        if not data:
+            return
+        self._half(side).receive(bytes(data))
+        self._tell_others()
+        if side is Side.CLIENT:
+            # Counting every payload in flight costs; doing it once per limit's worth of bytes bounds it at twice.
+            self._since_check += len(data)
+            if self._since_check > self._limits.max_pending_bytes:
+                self._since_check = 0
+                self._pairing.shed()
+
+    def gap(self, side: Side, length: int | None, reason: str) -> None:
+        """Note that bytes of one side are missing before the next ones.
+
+        :param length: how many; None if that is not known, and then positions go on as if it were none
+        :param reason: why, for :class:`Skipped`
+        """
+        if length is not None and length <= 0:
+            return
+        self._half(side).gap(length, reason)
+        self._tell_others()
+
+    def close(self, side: Side, reason: str = "the connection ended") -> None:
+        """Note that one side sends no more (FIN). A client may still be answered; a closed broker answers none."""
+        if side is Side.BROKER:
+            self._close_broker(reason)
+        else:
+            self._client.close(reason)
+            self._tell_others()
+        self._finish_if_closed()
+
+    def reset(self, reason: str = "the connection was reset") -> None:
+        """Note that the connection ended at once, for both sides (RST)."""
+        self._client.close(reason)
+        self._tell_others()
+        self._close_broker(reason)
+        self._finish_if_closed()
+
+    def finish(self, reason: str = "the capture ended") -> None:
+        """Note that no more will be seen of the connection; what is in flight is unanswered for all we know."""
+        self.reset(reason)
+
+    # -- out ---------------------------------------------------------------------------------------------------
+
+    def next_event(self) -> Event | None:
+        """Return the next event, None if more bytes are needed."""
+        return self._events.popleft() if self._events else None
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events that are due."""
+        events = self._events
+        while events:
+            yield events.popleft()
+
+    def state(self, side: Side) -> State:
+        """Return where one side is."""
+        return self._half(side).state
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for a response."""
+        return self._pairing.in_flight
+
+    # -- between the sides -------------------------------------------------------------------------------------
+
+    def _half(self, side: Side) -> Half:
+        return self._client if side is Side.CLIENT else self._broker
+
+    def _tell_others(self) -> None:
+        """Let each side look again at what the other's news may decide, until there are none."""
+        while self._client.woken or self._broker.waits:
+            if self._client.woken:
+                self._client.wake()
+            if self._broker.waits:
+                before = self._broker.buffer.position
+                self._broker.waits = False
+                self._broker.wake()
+                if self._broker.waits and self._broker.buffer.position == before:
+                    break
+
+    def _close_broker(self, reason: str) -> None:
+        if self._broker.state is State.CLOSED:
+            return
+        self._broker.close(reason)
+        self._tell_others()
+        self._pairing.end(reason)
+        if self._client.state is State.WAITING:
+            self._client.settle()
+
+    def _finish_if_closed(self) -> None:
+        if not self._finished and self._client.state is self._broker.state is State.CLOSED:
+            self._finished = True
+            self._events.append(Finished())

@@ -1,0 +1,167 @@
+"""What a conversation reports: frames, exchanges, and what it could not read.
+
+Positions count bytes of one side's stream from its first byte (or from where the feeder said the stream begins).
+``start`` is the first byte of a frame's size field, ``end`` the byte after the frame. There is no time in here:
+whoever feeds the bytes knows when each position arrived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+SIZE_BYTES = 4
+
+
+class Side(Enum):
+    """Whose bytes."""
+
+    CLIENT = "client"
+    BROKER = "broker"
+
+
+class Damage(Enum):
+    """Why a frame's payload is shorter than its size says."""
+
+    MISSING_BYTES = "bytes are missing from the capture"
+    OVER_LIMIT = "longer than the limit for one frame; only its beginning is kept"
+    CUT_OFF = "the connection or the capture ended inside it"
+
+
+class Outcome(Enum):
+    """How an exchange ended."""
+
+    ANSWERED = "answered"
+    NO_RESPONSE_EXPECTED = "no response expected"
+    """Produce with acks=0: the broker never answers (``core/.../KafkaApis.scala``, handleProduceRequest)."""
+    UNANSWERED = "unanswered"
+    ORPHAN_RESPONSE = "orphan response"
+    """A response whose request was not seen, or cannot be told for certain."""
+
+
+@dataclass(slots=True)
+class RequestFrame:
+    """A request and the beginning of its header.
+
+    :ivar payload: the frame without its size field; shorter than `size` only if `damage` says why, and then cut
+        at the first byte that is missing
+    :ivar client_id: None if null, absent (ControlledShutdown v0) or lost
+    :ivar damage: why `payload` is not whole, or None
+    :ivar missing: stream ranges ``(start, end)`` inside the frame that never came
+    :ivar suspicious: what is odd about the frame, empty if nothing is
+    """
+
+    start: int
+    end: int
+    payload: bytes
+    correlation_id: int
+    api_key: int
+    api_version: int
+    client_id: str | None
+    damage: Damage | None = None
+    missing: tuple[tuple[int, int], ...] = ()
+    suspicious: str = ""
+
+    @property
+    def side(self) -> Side:
+        """Requests come from the client."""
+        return Side.CLIENT
+
+    @property
+    def size(self) -> int:
+        """What the size field says: the bytes that follow it."""
+        return self.end - self.start - SIZE_BYTES
+
+
+@dataclass(slots=True)
+class ResponseFrame:
+    """A response; its API and version are those of its request. Fields as in :class:`RequestFrame`."""
+
+    start: int
+    end: int
+    payload: bytes
+    correlation_id: int
+    damage: Damage | None = None
+    missing: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def side(self) -> Side:
+        """Responses come from the broker."""
+        return Side.BROKER
+
+    @property
+    def size(self) -> int:
+        """What the size field says: the bytes that follow it."""
+        return self.end - self.start - SIZE_BYTES
+
+
+Frame = RequestFrame | ResponseFrame
+
+
+@dataclass(slots=True)
+class RequestSeen:
+    """A request is complete and now in flight; an :class:`Exchange` with it follows."""
+
+    request: RequestFrame
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and what became of it.
+
+    :ivar request: None for an orphan response
+    :ivar response: None if there is none; for an unanswered request it may hold a response that was cut off
+    :ivar note: why the request is unanswered or the response an orphan, in words
+    """
+
+    request: RequestFrame | None
+    response: ResponseFrame | None
+    outcome: Outcome
+    note: str = ""
+
+
+@dataclass(slots=True)
+class SaslToken:
+    """A raw SASL token: a size and opaque bytes without Kafka header (after SaslHandshake v0, or Kafka 0.9).
+
+    :ivar data: the token without its size field. It holds secrets: mask it before showing it.
+    :ivar mechanism: as the client asked for it, or as guessed from the first token
+    """
+
+    side: Side
+    start: int
+    end: int
+    data: bytes
+    mechanism: str
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Bytes that belong to no frame that could be read, present or missing. `reason` says why."""
+
+    side: Side
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Foreign:
+    """This side does not speak Kafka; nothing after `start` is parsed.
+
+    :ivar guess: the protocol ("TLS", "HTTP", "unknown protocol" ...)
+    :ivar evidence: what the guess stands on ("ClientHello (SNI broker-1)", "GET / HTTP/1.1" ...)
+    """
+
+    side: Side
+    start: int
+    guess: str
+    evidence: str
+
+
+@dataclass(slots=True)
+class Finished:
+    """Both sides are closed; every request has had its :class:`Exchange`. The last event."""
+
+
+Event = RequestSeen | Exchange | SaslToken | Skipped | Foreign | Finished

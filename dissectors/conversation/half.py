@@ -1,0 +1,427 @@
+"""One side of a conversation: its bytes, its state, and frames that cannot be buffered whole.
+
+States and what leads from one to the other (`Half.state`):
+
+    START       no byte understood yet
+        -> FRAMES   the first bytes are a Kafka frame
+        -> TOKENS   they are a SASL token (Kafka 0.9, no handshake)
+        -> FOREIGN  they are another protocol
+        -> LOST     neither, or bytes are missing
+    FRAMES      in step: a size field is next
+        -> BODY     inside a frame that is not kept whole: too long, or with bytes missing
+        -> WAITING  client only: after SaslHandshake v0, until its response tells what follows
+        -> LOST     a size that cannot be, a header that nothing confirms, bytes missing beyond the frame
+    BODY        the frame's rest is counted, not kept
+        -> FRAMES   at its end
+        -> LOST     bytes missing beyond its end
+    WAITING     -> TOKENS, FRAMES, by the handshake's response
+    TOKENS      raw SASL tokens
+        -> FRAMES   the client sent a request again; the broker answers it
+        -> LOST     a size that cannot be, bytes missing
+    LOST        searching for the next frame
+        -> FRAMES   found
+        -> FOREIGN  a connection that never spoke Kafka
+    FOREIGN     bytes are counted only
+    any         -> CLOSED
+
+Each state but the last two has a reader. A reader takes bytes from the buffer and returns True, or leaves them,
+says in `buffer.need` how many it wants, and returns False. Neither state nor events depend on segmentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import ClassVar
+
+from dissectors.conversation.events import SIZE_BYTES, Damage, Event, Foreign, Side, Skipped
+from dissectors.conversation.limits import Limits
+from dissectors.conversation.pairing import Pairing
+from dissectors.conversation.sasl import TokenPhase
+
+#: more bytes than any buffer may hold: wait for the other side or for the end
+UNTIL_WOKEN = 1 << 62
+
+
+class State(Enum):
+    """Where a side is; the module's docstring has the transitions."""
+
+    START = "start"
+    FRAMES = "frames"
+    BODY = "body"
+    WAITING = "waiting"
+    TOKENS = "tokens"
+    LOST = "lost"
+    FOREIGN = "foreign"
+    CLOSED = "closed"
+
+
+class Buffer:
+    """Bytes not consumed yet, and their place in the stream.
+
+    Segments are joined only when a reader has what it asked for, so a long frame costs one copy.
+    """
+
+    __slots__ = ("_base", "_tail", "_tail_size", "data", "need", "offset")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.offset = 0
+        self.need = 1
+        self._base = 0
+        self._tail: list[bytes] = []
+        self._tail_size = 0
+
+    def append(self, segment: bytes) -> None:
+        """Add the bytes that follow."""
+        if self.offset == len(self.data) and not self._tail:
+            self._base += len(self.data)
+            self.data, self.offset = segment, 0
+        else:
+            self._tail.append(segment)
+            self._tail_size += len(segment)
+
+    def join(self) -> bytes:
+        """Make everything buffered one bytes object from `offset` on, and return it."""
+        if self._tail:
+            self._base += self.offset
+            self.data = b"".join((self.data[self.offset :], *self._tail))
+            self.offset = 0
+            self._tail.clear()
+            self._tail_size = 0
+        return self.data
+
+    def rest(self) -> bytes:
+        """Return what is buffered."""
+        return self.join()[self.offset :]
+
+    def drop(self) -> None:
+        """Forget what is buffered."""
+        self.join()
+        self.offset = len(self.data)
+
+    def jump(self, length: int) -> None:
+        """Count missing bytes; nothing may be buffered."""
+        self.drop()
+        self._base += length
+
+    @property
+    def available(self) -> int:
+        """Bytes buffered."""
+        return len(self.data) - self.offset + self._tail_size
+
+    @property
+    def base(self) -> int:
+        """Stream position of ``data[0]``."""
+        return self._base
+
+    @property
+    def position(self) -> int:
+        """Stream position of the next byte to read."""
+        return self._base + self.offset
+
+    @property
+    def end(self) -> int:
+        """Stream position of the next byte to come."""
+        return self._base + len(self.data) + self._tail_size
+
+
+class OpenFrame:
+    """A frame whose rest is counted, not kept."""
+
+    __slots__ = ("damage", "end", "missing", "payload", "start")
+
+    def __init__(self, start: int, end: int, payload: bytes, damage: Damage) -> None:
+        self.start = start
+        self.end = end
+        self.payload = payload
+        self.damage = damage
+        self.missing: list[tuple[int, int]] = []
+
+
+class Half:
+    """What both sides have in common; subclasses read requests and responses."""
+
+    side: ClassVar[Side]
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        limits: Limits,
+        pairing: Pairing,
+        tokens: TokenPhase,
+        state: State,
+    ) -> None:
+        self.emit = emit
+        self.limits = limits
+        self.pairing = pairing
+        self.tokens = tokens
+        self.state = state
+        self.buffer = Buffer()
+        self.final = False
+        """No byte will follow those buffered without a gap."""
+        self.closing = False
+        """No byte will follow at all."""
+        self.spoke_kafka = False
+        self.began_here = True
+        """The first byte fed is the connection's first."""
+        self.woken = False
+        """The other side learnt something that this one waits for."""
+        self.open_frame: OpenFrame | None = None
+        self._lost_from = 0
+        self._lost_why = ""
+        self._anchor = -1
+        self._readers: dict[State, Callable[[], bool]] = {
+            State.START: self.read_start,
+            State.FRAMES: self.read_frames,
+            State.BODY: self._read_body,
+            State.WAITING: self.read_waiting,
+            State.TOKENS: self.read_tokens,
+            State.LOST: self.read_lost,
+            State.FOREIGN: self._discard,
+            State.CLOSED: self._discard,
+        }
+
+    # -- what each side does its own way -----------------------------------------------------------------------
+
+    def read_start(self) -> bool:
+        """Tell from the first bytes what this side speaks."""
+        raise NotImplementedError
+
+    def read_frames(self) -> bool:
+        """Read frames while in step."""
+        raise NotImplementedError
+
+    def read_waiting(self) -> bool:
+        """Wait for the other side to tell what the next bytes are."""
+        raise NotImplementedError
+
+    def read_tokens(self) -> bool:
+        """Read raw SASL tokens."""
+        raise NotImplementedError
+
+    def read_lost(self) -> bool:
+        """Search for the next frame."""
+        raise NotImplementedError
+
+    def deliver(self, frame: OpenFrame) -> None:
+        """Report a frame that is not whole."""
+        raise NotImplementedError
+
+    def trusts_header(self, available: int) -> bool:
+        """Tell whether the frame that begins in the buffer may be followed across missing bytes."""
+        raise NotImplementedError
+
+    def note_loss(self) -> None:
+        """Tell the pairing that frames of this side were lost."""
+        raise NotImplementedError
+
+    # -- bytes in ----------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take the next bytes and report what they complete."""
+        self.buffer.append(data)
+        self.advance()
+
+    def advance(self) -> None:
+        """Read as far as the bytes go."""
+        buffer = self.buffer
+        while (self.final or buffer.available >= buffer.need) and self._readers[self.state]():
+            pass
+
+    def wake(self) -> None:
+        """Look again at bytes that waited for the other side."""
+        self.woken = False
+        self.buffer.need = 1
+        self.advance()
+
+    def settle(self) -> None:
+        """Decide what can be decided now that the bytes buffered are the last before a gap or the end."""
+        self.final = True
+        self.advance()
+        self.final = False
+
+    def gap(self, length: int | None, reason: str) -> None:
+        """Note that bytes are missing; see :meth:`Conversation.gap`."""
+        self.settle()
+        self.began_here = False
+        if self.state is State.FRAMES and self.buffer.available:
+            self._open_damaged()
+        hole = self.buffer.end
+        resumes = hole + (length or 0)
+        if self.state is State.BODY and self.open_frame is not None:
+            frame = self.open_frame
+            inside = length is not None and resumes <= frame.end
+            if frame.damage is not Damage.OVER_LIMIT:
+                frame.damage = Damage.MISSING_BYTES
+            frame.missing.append((hole, resumes if inside else frame.end))
+            self.buffer.jump(length or 0)
+            if inside:
+                self._read_body()
+                return
+            self._close_body()
+            self._lose(hole if length is None else frame.end, resumes, reason)
+        elif self.state in (State.FOREIGN, State.CLOSED):
+            self.buffer.jump(length or 0)
+        else:
+            start = hole if self.state is State.LOST else self.buffer.position
+            self.buffer.jump(length or 0)
+            self._lose(start, resumes, reason)
+
+    def close(self, reason: str) -> None:
+        """Take the end of this side's stream."""
+        if self.state is State.CLOSED:
+            return
+        self.closing = True
+        self.settle()
+        buffer = self.buffer
+        if self.state in (State.START, State.FRAMES) and buffer.available >= SIZE_BYTES:
+            self._cut_off(reason)
+        elif self.state is State.BODY and self.open_frame is not None:
+            frame = self.open_frame
+            frame.damage = Damage.CUT_OFF
+            self._report_cut(frame, reason)
+        elif self.state is State.LOST:
+            self.report_lost(buffer.end)
+        elif buffer.available and self.state is not State.FOREIGN:
+            self.emit(
+                Skipped(self.side, buffer.position, buffer.end, f"{reason} inside a frame's size or header")
+            )
+        buffer.drop()
+        self.enter(State.CLOSED)
+
+    # -- for the readers ---------------------------------------------------------------------------------------
+
+    def enter(self, state: State) -> None:
+        """Change the state; the new reader looks at the buffer whatever is in it."""
+        self.state = state
+        self.buffer.need = 1
+
+    def lose_step(self, reason: str) -> bool:
+        """Stop believing that a frame begins here, and search from the next byte on."""
+        start = self.buffer.position
+        self._lose(start, start, reason)
+        self._anchor = -1
+        return True
+
+    def mid_stream(self, reason: str) -> None:
+        """Begin where a frame need not begin."""
+        self.began_here = False
+        self._lost_from = self.buffer.position
+        self._lost_why = reason
+        self._anchor = self._lost_from
+        self.enter(State.LOST)
+
+    def found_frame(self, at: int) -> None:
+        """Report what was skipped up to stream position `at`, and be in step there."""
+        self.report_lost(at)
+        self.buffer.offset = at - self.buffer.base
+        self._anchor = -1
+        self.enter(State.FRAMES)
+
+    def report_lost(self, end: int) -> None:
+        """Report what was searched in vain, if anything."""
+        if end > self._lost_from:
+            self.emit(Skipped(self.side, self._lost_from, end, self._lost_why))
+        self._lost_from = end
+
+    def speak_foreign(self, guess: str, evidence: str, start: int) -> bool:
+        """Report another protocol and read no more."""
+        self.emit(Foreign(self.side, start, guess, evidence))
+        self.enter(State.FOREIGN)
+        return True
+
+    def open_over_limit(self, size: int) -> bool:
+        """Begin a frame that is too long to keep; wait for the part that is kept."""
+        buffer = self.buffer
+        kept = SIZE_BYTES + min(self.limits.kept_prefix, size)
+        if buffer.available < kept:
+            buffer.need = kept
+            return False
+        start = buffer.position
+        payload = buffer.join()[buffer.offset + SIZE_BYTES : buffer.offset + kept]
+        self.open_frame = OpenFrame(start, start + SIZE_BYTES + size, payload, Damage.OVER_LIMIT)
+        self.enter(State.BODY)
+        return True
+
+    @property
+    def anchor(self) -> int:
+        """Offset in ``buffer.data`` at which a frame is likely to begin, or -1."""
+        return self._anchor - self.buffer.base if self._anchor >= self.buffer.base else -1
+
+    @property
+    def lost_why(self) -> str:
+        """Why the state is LOST."""
+        return self._lost_why
+
+    @property
+    def lost_from(self) -> int:
+        """Stream position from which on nothing could be read."""
+        return self._lost_from
+
+    # -- frames that are not whole -----------------------------------------------------------------------------
+
+    def _read_body(self) -> bool:
+        frame = self.open_frame
+        assert frame is not None
+        buffer = self.buffer
+        buffer.join()
+        buffer.offset = min(len(buffer.data), frame.end - buffer.base)
+        if buffer.position < frame.end:
+            buffer.need = 1
+            return False
+        self._close_body()
+        return True
+
+    def _close_body(self) -> None:
+        frame = self.open_frame
+        assert frame is not None
+        self.open_frame = None
+        self.enter(State.FRAMES)
+        self.deliver(frame)
+
+    def _open_damaged(self) -> None:
+        """Before missing bytes: follow the frame that has begun, if its size is known and trusted."""
+        buffer = self.buffer
+        data, at = buffer.join(), buffer.offset
+        if len(data) - at < SIZE_BYTES or not self.trusts_header(len(data) - at):
+            return
+        size = int.from_bytes(data[at : at + SIZE_BYTES], "big")
+        start = buffer.position
+        self.open_frame = OpenFrame(
+            start, start + SIZE_BYTES + size, data[at + SIZE_BYTES :], Damage.MISSING_BYTES
+        )
+        buffer.drop()
+        self.enter(State.BODY)
+
+    def _cut_off(self, reason: str) -> None:
+        buffer = self.buffer
+        rest = buffer.rest()
+        size = int.from_bytes(rest[:SIZE_BYTES], "big", signed=True)
+        start = buffer.position
+        frame = OpenFrame(start, start + SIZE_BYTES + size, rest[SIZE_BYTES:], Damage.CUT_OFF)
+        self._report_cut(frame, reason)
+
+    def _report_cut(self, frame: OpenFrame, reason: str) -> None:
+        end = self.buffer.end
+        have, size = end - frame.start, frame.end - frame.start
+        self.emit(Skipped(self.side, frame.start, end, f"{reason} inside a frame ({have} of {size} bytes)"))
+        self.deliver(frame)
+
+    # -- loss --------------------------------------------------------------------------------------------------
+
+    def _lose(self, start: int, resumes: int, reason: str) -> None:
+        """Bytes from `start` on are not understood or missing; those at `resumes` may begin a frame."""
+        if self.state is State.LOST:
+            # The range before the gap has its own reason.
+            self.report_lost(start)
+        else:
+            self._lost_from = start
+            self.note_loss()
+        self._lost_why = reason
+        self._anchor = resumes
+        self.enter(State.LOST)
+
+    def _discard(self) -> bool:
+        self.buffer.drop()
+        return False

@@ -1,0 +1,221 @@
+"""Which response belongs to which request. A wrong pair is worse than none.
+
+The rules, from "responses come back in request order, one per request" (docs/design/protocol.md):
+
+1. Requests in flight form a queue. A response whose correlation ID is the head's answers the head: paired by
+   order, checked by ID. Clients that repeat IDs are served by this alone.
+2. A response whose ID is found once, further back, answers that request, and those before it will never be
+   answered: 0.9 brokers skip requests they do not know.
+3. Any other response is an orphan, and the queue stays as it is.
+
+Where bytes were lost, order alone proves nothing, and a :class:`Loss` stands in the queue. Nothing behind it is
+paired by order; rule 2 applies, and only to IDs that cannot belong to a request that was lost:
+
+* after lost requests (and a capture that began mid-stream), IDs above the last one seen before the loss;
+* after lost responses, any ID that is in the queue once: what was answered unseen is all in the queue.
+
+The first response paired across a loss proves that everything before it is settled, and the loss is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from dissectors.conversation.events import Damage, Event, Exchange, Outcome, RequestFrame, ResponseFrame
+from dissectors.conversation.limits import Limits
+
+#: first of the correlation IDs that Java clients set aside for SASL since 2.6 (KAFKA-9854,
+#: clients/.../SaslClientAuthenticator.java, MIN_RESERVED_CORRELATION_ID)
+FIRST_RESERVED_ID = 2**31 - 8
+
+#: how many requests that need no response are remembered, in case one comes all the same
+MAX_SILENT = 1024
+
+#: how many of the requests in flight a search for the next response looks for
+MAX_EXPECTED = 256
+
+NOT_ASKED = "no request with this correlation ID was seen"
+NOT_CERTAIN = "the request cannot be told for certain after a loss"
+OVERTAKEN = "a later request was answered first"
+NOT_NEEDED = "answers a Produce with acks=0, which needs no answer"
+TOO_MANY = "too many requests in flight"
+
+
+class Loss:
+    """Here an unknown number of requests (`highest` given) or of responses (`highest` None) were lost.
+
+    :ivar highest: correlation IDs up to this one may belong to lost requests
+    """
+
+    __slots__ = ("highest",)
+
+    #: equals no correlation ID, so that the hot path needs no test for a loss at the head
+    correlation_id: None = None
+
+    def __init__(self, highest: int | None) -> None:
+        self.highest = highest
+
+
+class Pairing:
+    """The requests in flight on one connection."""
+
+    def __init__(self, emit: Callable[[Event], None], limits: Limits) -> None:
+        self._emit = emit
+        self._limits = limits
+        self.queue: deque[RequestFrame | Loss] = deque()
+        self.silent: deque[int] = deque(maxlen=MAX_SILENT)
+        """Correlation IDs of the latest requests that need no response; some brokers answer them (noida 0.2)."""
+        self._request_losses = 0
+        self.ended = ""
+        """Why no response can come any more, or empty."""
+        self._counted: tuple[object, object, int] = None, None, 0
+        self._counts: dict[int, int] = {}
+
+    # -- what happens ------------------------------------------------------------------------------------------
+
+    def expect(self, request: RequestFrame) -> None:
+        """Put a request in flight."""
+        if self.ended:
+            self._emit(Exchange(request, None, Outcome.UNANSWERED, self.ended))
+            return
+        self.queue.append(request)
+        if len(self.queue) > self._limits.max_pending_requests:
+            self._give_up_oldest()
+
+    def answer(self, response: ResponseFrame) -> RequestFrame | None:
+        """Pair a response by the rules above and report it. Returns its request, None for an orphan."""
+        request = self._take(response.correlation_id)
+        if request is None:
+            if self.times_expected(response.correlation_id):
+                note = NOT_CERTAIN
+            else:
+                note = NOT_NEEDED if response.correlation_id in self.silent else NOT_ASKED
+            self._emit(Exchange(None, response, Outcome.ORPHAN_RESPONSE, note))
+        else:
+            self._emit(Exchange(request, response, Outcome.ANSWERED))
+        return request
+
+    def needs_no_response(self, request: RequestFrame) -> None:
+        """Report a request that is done when it is sent."""
+        self.silent.append(request.correlation_id)
+        self._emit(Exchange(request, None, Outcome.NO_RESPONSE_EXPECTED))
+
+    def cut_off(self, response: ResponseFrame, note: str) -> None:
+        """Report a response that the connection's end cut off, with its request if that is certain."""
+        request = self._take(response.correlation_id)
+        if request is not None:
+            self._emit(Exchange(request, response, Outcome.UNANSWERED, note))
+
+    def lost_requests(self, last_id: int) -> None:
+        """Note that requests were lost after the one with `last_id`."""
+        if last_id >= FIRST_RESERVED_ID:
+            last_id = 0
+        self.queue.append(Loss(last_id))
+        self._request_losses += 1
+
+    def lost_responses(self) -> None:
+        """Note that responses were lost."""
+        if self.queue and not (isinstance(self.queue[0], Loss) and self.queue[0].highest is None):
+            self.queue.appendleft(Loss(None))
+
+    def end(self, note: str) -> None:
+        """Report all requests in flight, and all that follow, as unanswered."""
+        self.ended = note
+        while self.queue:
+            self._drop_head(note)
+
+    def shed(self) -> None:
+        """Cut the payloads in flight to their beginnings if together they exceed the limit."""
+        requests = [entry for entry in self.queue if isinstance(entry, RequestFrame)]
+        if sum(len(request.payload) for request in requests) <= self._limits.max_pending_bytes:
+            return
+        for request in requests:
+            if len(request.payload) > self._limits.kept_prefix:
+                request.payload = request.payload[: self._limits.kept_prefix]
+                request.damage = Damage.OVER_LIMIT
+
+    # -- what is known -----------------------------------------------------------------------------------------
+
+    def is_due(self, correlation_id: int) -> bool:
+        """Tell whether a request in flight has this correlation ID."""
+        queue = self.queue
+        return bool(queue) and (
+            queue[0].correlation_id == correlation_id or self.times_expected(correlation_id) > 0
+        )
+
+    def times_expected(self, correlation_id: int) -> int:
+        """Return how many requests in flight have this correlation ID."""
+        queue = self.queue
+        if not queue:
+            return 0
+        # A burst of orphans must not count a long queue again and again: its two ends and its length tell
+        # whether it has changed.
+        first, last, length = self._counted
+        if not (queue[0] is first and queue[-1] is last and len(queue) == length):
+            self._counts.clear()
+            for entry in queue:
+                if entry.correlation_id is not None:
+                    self._counts[entry.correlation_id] = self._counts.get(entry.correlation_id, 0) + 1
+            self._counted = queue[0], queue[-1], len(queue)
+        return self._counts.get(correlation_id, 0)
+
+    def due(self) -> dict[int, int]:
+        """Return the first correlation IDs in flight, each with its place in the queue."""
+        places: dict[int, int] = {}
+        for place, entry in enumerate(self.queue):
+            if entry.correlation_id is not None:
+                places.setdefault(entry.correlation_id, place)
+                if len(places) == MAX_EXPECTED:
+                    break
+        return places
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for a response."""
+        return sum(isinstance(entry, RequestFrame) for entry in self.queue)
+
+    @property
+    def requests_lost(self) -> bool:
+        """Whether responses may come whose requests were not seen."""
+        return self._request_losses > 0
+
+    # -- the rules ---------------------------------------------------------------------------------------------
+
+    def _take(self, correlation_id: int) -> RequestFrame | None:
+        queue = self.queue
+        if queue and isinstance(queue[0], RequestFrame) and queue[0].correlation_id == correlation_id:
+            return self._pop_request()
+        if self.times_expected(correlation_id) != 1:
+            return None
+        place = 0
+        for entry in queue:
+            if entry.correlation_id == correlation_id:
+                break
+            if isinstance(entry, Loss) and entry.highest is not None and correlation_id <= entry.highest:
+                return None
+            place += 1
+        for _ in range(place):
+            self._drop_head(OVERTAKEN)
+        return self._pop_request()
+
+    def _pop_request(self) -> RequestFrame:
+        request = self.queue.popleft()
+        assert isinstance(request, RequestFrame)
+        return request
+
+    def _drop_head(self, note: str) -> None:
+        entry = self.queue.popleft()
+        if isinstance(entry, RequestFrame):
+            self._emit(Exchange(entry, None, Outcome.UNANSWERED, note))
+        elif entry.highest is not None:
+            self._request_losses -= 1
+
+    def _give_up_oldest(self) -> None:
+        # Its response may still come: to those behind it, this is a lost request.
+        if isinstance(self.queue[0], Loss):
+            self._drop_head(TOO_MANY)
+        oldest = self.queue[0].correlation_id
+        self._drop_head(TOO_MANY)
+        self.queue.appendleft(Loss(oldest))
+        self._request_losses += oldest is not None

@@ -1,0 +1,153 @@
+"""Does this look like a request? The one judgement that start-up, SASL and resynchronisation share.
+
+A request header is specific: two int16 whose high byte is zero, a length that must fit, a printable client ID.
+A judgement only ever gets firmer with more bytes: once given, it is the same for every longer input, so that
+results do not depend on how the stream was cut into segments.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from dissectors.conversation.events import SIZE_BYTES
+from dissectors.headers import CONTROLLED_SHUTDOWN
+
+#: API keys and versions beyond the known ones that a newer release may bring
+NEWER_KEYS = 32
+NEWER_VERSIONS = 4
+#: highest version believed of an API that is not known
+UNKNOWN_API_VERSION = 15
+
+PRODUCE = 0
+SASL_HANDSHAKE = 17
+
+#: size, api_key, api_version, correlation_id, length of client_id
+REQUEST_START = struct.Struct(">ihhih")
+#: size, correlation_id
+RESPONSE_START = struct.Struct(">ii")
+SIZE = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+
+#: no tagged fields, and a transactional_id that is null or empty: what nearly every Produce v9+ has before acks
+_PLAIN_PRODUCE = frozenset((b"\0\0", b"\0\1"))
+
+#: shortest header: api_key, api_version, correlation_id
+MIN_REQUEST = 8
+#: shortest response: correlation_id
+MIN_RESPONSE = 4
+
+IMPLAUSIBLE = 0
+WEAK = 1
+"""Possible, but without a client ID to prove it, or newer than what is known."""
+STRONG = 2
+"""A known API and version, and a printable client ID of the announced length."""
+
+
+def ceilings(versions: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Return the highest version to believe for each API key, known or not."""
+    known = {key: last + NEWER_VERSIONS for key, (_, last) in versions.items()}
+    top = max(known, default=-1)
+    return known | dict.fromkeys(range(top + 1, top + 1 + NEWER_KEYS), UNKNOWN_API_VERSION)
+
+
+def judge_request(
+    data: bytes, at: int, known: Mapping[int, int], believed: Mapping[int, int], limit: int
+) -> int:
+    """Judge the frame whose size field is at `at`.
+
+    :param known: highest known version by API key
+    :param believed: highest version to believe by API key (:func:`ceilings`)
+    :param limit: largest size to believe
+    :returns: IMPLAUSIBLE, WEAK or STRONG; or, negative, minus the bytes from `at` needed to tell more
+    """
+    have = len(data) - at
+    if have < SIZE_BYTES:
+        return -SIZE_BYTES
+    (size,) = SIZE.unpack_from(data, at)
+    if not MIN_REQUEST <= size <= limit:
+        return IMPLAUSIBLE
+    if have < SIZE_BYTES + MIN_REQUEST:
+        return -(SIZE_BYTES + MIN_REQUEST)
+    key = int.from_bytes(data[at + 4 : at + 6], "big")
+    version = int.from_bytes(data[at + 6 : at + 8], "big")
+    if version > believed.get(key, -1):
+        return IMPLAUSIBLE
+    if (key, version) == (CONTROLLED_SHUTDOWN, 0):
+        # No client ID, and a body of one int32: the broker that shuts down.
+        return WEAK if size == MIN_REQUEST + 4 else IMPLAUSIBLE
+    if size < REQUEST_START.size - SIZE_BYTES:
+        return IMPLAUSIBLE
+    if have < REQUEST_START.size:
+        return -REQUEST_START.size
+    length: int = _INT16.unpack_from(data, at + REQUEST_START.size - 2)[0]
+    stop = REQUEST_START.size + length
+    if length < -1 or stop > SIZE_BYTES + size:
+        return IMPLAUSIBLE
+    if length <= 0:
+        return WEAK
+    if have < stop:
+        return -stop
+    if not is_text(data[at + REQUEST_START.size : at + stop]):
+        return IMPLAUSIBLE
+    return STRONG if version <= known.get(key, -1) else WEAK
+
+
+def is_text(raw: bytes) -> bool:
+    """Tell whether the bytes are printable UTF-8."""
+    try:
+        return raw.decode().isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def produce_acks(payload: bytes, version: int) -> int | None:
+    """Return `acks` of a Produce request, or None if the payload ends before it.
+
+    ``ProduceRequest.json``: v0-v2 begin with acks; v3 put transactional_id (nullable string) before it; v9 made
+    it a compact string and the header gained tagged fields.
+    """
+    if len(payload) < 10:
+        return None
+    at = 10 + max(_INT16.unpack_from(payload, 8)[0], 0)
+    if version >= 9 and payload[at : at + 2] in _PLAIN_PRODUCE:
+        at += 2
+    elif version >= 9:
+        after_tags = _skip_tagged_fields(payload, at)
+        length = _uvarint(payload, after_tags) if after_tags is not None else None
+        if length is None:
+            return None
+        at = length[1] + max(length[0] - 1, 0)
+    elif version >= 3:
+        if at + 2 > len(payload):
+            return None
+        at += 2 + max(_INT16.unpack_from(payload, at)[0], 0)
+    if at + 2 > len(payload):
+        return None
+    acks: int = _INT16.unpack_from(payload, at)[0]
+    return acks
+
+
+def _skip_tagged_fields(payload: bytes, at: int) -> int | None:
+    count = _uvarint(payload, at)
+    if count is None:
+        return None
+    remaining, at = count
+    # Every field takes two bytes at least, so the count cannot make this loop longer than the payload.
+    for _ in range(remaining):
+        tag = _uvarint(payload, at)
+        size = _uvarint(payload, tag[1]) if tag is not None else None
+        if size is None:
+            return None
+        at = size[0] + size[1]
+    return at
+
+
+def _uvarint(payload: bytes, at: int) -> tuple[int, int] | None:
+    """Return the number at `at` and the offset after it, or None if it does not end in the payload."""
+    value = 0
+    for index, byte in enumerate(payload[at : at + 5]):
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return value, at + index + 1
+    return None

@@ -1,0 +1,99 @@
+"""Which of two streams is the client's, told from their bytes alone.
+
+Ports and SYN flags are better witnesses; this is for captures that have neither. Requests prove themselves by
+their client ID. Responses look like requests by accident (a small correlation ID reads as Produce with that
+version), but then without a client ID; what is theirs is that correlation IDs count upwards. Both functions work
+on one direction alone, on streams that begin inside a frame, and look at the beginning only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from dissectors.apis import version_limits
+from dissectors.conversation.events import SIZE_BYTES
+from dissectors.conversation.limits import Limits
+from dissectors.conversation.plausible import IMPLAUSIBLE, MIN_RESPONSE, RESPONSE_START, STRONG, ceilings
+from dissectors.conversation.resync import (
+    MAX_CHAIN_STEP,
+    Found,
+    Requests,
+    Responses,
+    find_request,
+    find_response,
+)
+
+#: bytes and frames looked at
+_SAMPLE = 256 * 1024
+_MAX_FRAMES = 32
+
+#: what a frame counts that could be a request but has no client ID
+_WITHOUT_CLIENT_ID = 0.25
+#: what a single frame that could be a response counts
+_SINGLE_RESPONSE = 0.25
+#: by how much one reading must beat the other
+_CLEAR = 0.25
+
+
+def looks_like_requests(data: bytes, versions: Mapping[int, tuple[int, int]] | None = None) -> float:
+    """Return how much the bytes look like a client's: 0 not at all, 1 as much as can be."""
+    versions = version_limits() if versions is None else versions
+    known = {key: last for key, (_, last) in versions.items()}
+    about = Requests(known, ceilings(versions), Limits())
+    data = data[:_SAMPLE]
+    found = find_request(data, 0, 0, about, final=True)
+    at = found.at if isinstance(found, Found) else 0
+    score = 0.0
+    frames = 0
+    while at < len(data) and frames < _MAX_FRAMES:
+        grade = about.judge(data, at)
+        if grade < IMPLAUSIBLE:
+            break
+        frames += 1
+        if grade == IMPLAUSIBLE:
+            break
+        score += 1 if grade == STRONG else _WITHOUT_CLIENT_ID
+        at += SIZE_BYTES + int.from_bytes(data[at : at + SIZE_BYTES], "big")
+    return score / frames if frames else 0.0
+
+
+def looks_like_responses(data: bytes) -> float:
+    """Return how much the bytes look like a broker's: 0 not at all, 1 as much as can be."""
+    data = data[:_SAMPLE]
+    limits = Limits()
+    at = 0
+    if len(_correlation_ids(data, 0, limits)) < 2:
+        found = find_response(data, 0, 0, Responses(limits, open=True), final=True)
+        at = found.at if isinstance(found, Found) else 0
+    ids = _correlation_ids(data, at, limits)
+    if len(ids) < 2:
+        return _SINGLE_RESPONSE if ids else 0.0
+    steps = [after - before for before, after in itertools.pairwise(ids)]
+    return sum(0 < step <= MAX_CHAIN_STEP for step in steps) / len(steps)
+
+
+def client_stream(
+    first: bytes, second: bytes, versions: Mapping[int, tuple[int, int]] | None = None
+) -> int | None:
+    """Return which of a connection's two streams is the client's: 0, 1, or None if that cannot be told.
+
+    Either may be empty: a capture may hold one direction only.
+    """
+    forward = looks_like_requests(first, versions) + looks_like_responses(second)
+    backward = looks_like_requests(second, versions) + looks_like_responses(first)
+    if abs(forward - backward) < _CLEAR:
+        return None
+    return 0 if forward > backward else 1
+
+
+def _correlation_ids(data: bytes, at: int, limits: Limits) -> list[int]:
+    """Return the correlation IDs of the frames that follow each other from `at` on."""
+    ids: list[int] = []
+    while at + RESPONSE_START.size <= len(data) and len(ids) < _MAX_FRAMES:
+        size, correlation_id = RESPONSE_START.unpack_from(data, at)
+        if not MIN_RESPONSE <= size <= limits.max_response_size:
+            return ids if len(ids) > 1 else []
+        ids.append(correlation_id)
+        at += SIZE_BYTES + size
+    return ids

@@ -1,0 +1,153 @@
+"""Protocols inside bytes fields: groups, SASL, telemetry, forwarded requests, records of internal topics.
+
+:func:`decode` gives the value of such a field for display, :func:`trace` its tree where it has a declaration. The
+modules behind are imported when first needed: most conversations need one of them, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dissectors.embedded.model import NO_HINTS, Embedded, Hints
+from dissectors.embedded.secrets import sensitive_config
+from dissectors.trace import Node
+
+__all__ = [
+    "CONTENTS",
+    "INTERNAL_TOPICS",
+    "Embedded",
+    "Hints",
+    "control_value",
+    "decode",
+    "identity",
+    "internal_topic_record",
+    "sensitive_config",
+    "trace",
+]
+
+#: topics whose records :func:`internal_topic_record` knows
+INTERNAL_TOPICS = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
+)
+
+
+def decode(content: str, data: bytes, hints: Hints = NO_HINTS) -> Embedded:
+    """Decode the bytes of a field.
+
+    :param content: what the field's declaration says that it holds, one of :data:`CONTENTS`
+    :param data: the field's bytes; empty ones are no problem and have no value
+    :param hints: what is known from around the field
+    :raises KeyError: for a content that no field declares; never for malformed bytes
+    """
+    return CONTENTS[content](data, hints)
+
+
+def trace(content: str, data: bytes, hints: Hints = NO_HINTS) -> Node | None:
+    """Return the tree of what :func:`decode` reads, None where the content has no declaration.
+
+    Byte ranges count from the first byte of ``data``. The tree holds secrets as they are.
+    """
+    if content in ("group_metadata", "group_assignment"):
+        from dissectors.embedded import groups
+
+        return groups.trace(data, hints, assignment=content == "group_assignment")
+    if content in ("envelope_request", "envelope_response", "principal"):
+        from dissectors.embedded import envelope
+
+        if content == "principal":
+            return envelope.trace_principal(data)
+        return envelope.trace(data, hints, "request" if content == "envelope_request" else "response")
+    return None
+
+
+def internal_topic_record(
+    topic: str, key: bytes | None, value: bytes | None, *, show_secrets: bool = False
+) -> Embedded | None:
+    """Decode a record of an internal topic; see :func:`dissectors.embedded.topics.internal_topic_record`."""
+    if topic not in INTERNAL_TOPICS:
+        return None
+    from dissectors.embedded import topics
+
+    return topics.internal_topic_record(topic, key, value, show_secrets=show_secrets)
+
+
+def control_value(type_name: str, value: bytes | None) -> Embedded | None:
+    """Decode the value of a control record; see :func:`dissectors.embedded.control.control_value`."""
+    from dissectors.embedded import control
+
+    return control.control_value(type_name, value)
+
+
+def identity(token: Any) -> str | None:
+    """Return whom a decoded SASL token authenticates; see :func:`dissectors.embedded.sasl.identity`."""
+    from dissectors.embedded import sasl
+
+    return sasl.identity(token)
+
+
+def _group_metadata(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import groups
+
+    return groups.decode(data, hints, assignment=False)
+
+
+def _group_assignment(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import groups
+
+    return groups.decode(data, hints, assignment=True)
+
+
+def _sasl_token(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import sasl
+
+    return sasl.decode(data, hints)
+
+
+def _telemetry(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import telemetry
+
+    return telemetry.decode(data, hints)
+
+
+def _envelope_request(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import envelope
+
+    return envelope.request(data, hints)
+
+
+def _envelope_response(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import envelope
+
+    return envelope.response(data, hints)
+
+
+def _principal(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import envelope
+
+    return envelope.principal(data, hints)
+
+
+def _ip_address(data: bytes, hints: Hints) -> Embedded:
+    from dissectors.embedded import envelope
+
+    return envelope.address(data)
+
+
+#: name of a content, as in ``Bytes.holds(...)`` -> its decoder
+CONTENTS: dict[str, Callable[[bytes, Hints], Embedded]] = {
+    "group_metadata": _group_metadata,
+    "group_assignment": _group_assignment,
+    "sasl_token": _sasl_token,
+    "principal": _principal,
+    "telemetry": _telemetry,
+    "envelope_request": _envelope_request,
+    "envelope_response": _envelope_response,
+    "ip_address": _ip_address,
+}

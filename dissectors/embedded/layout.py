@@ -1,0 +1,221 @@
+"""Declared messages inside bytes fields: one description, read as a value or as a tree.
+
+A :class:`Layout` says which declaration a run of bytes follows, whether its version stands in front of it, and
+which of its own fields hold further layouts. :func:`read` gives the value by the generated decoder, :func:`trace`
+the tree with byte ranges; both keep what was sound when the rest is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors import wire
+from dissectors.embedded.model import Embedded, Problem, inside, join, problem_of
+from dissectors.embedded.secrets import describe
+from dissectors.errors import DecodeError
+from dissectors.schema import Message
+from dissectors.trace import Node
+from dissectors.versioned import Versioned
+
+#: name of what is left over after the fields of a message
+UNDECODED = "undecoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How to read a run of bytes.
+
+    :ivar message: the declaration
+    :ivar version: version in which it is read
+    :ivar asked: version that the bytes announce; higher than ``version`` if they come from the future
+    :ivar prefixed: an int16 with ``asked`` stands before the fields, and is no field itself
+    :ivar inside: for bytes fields at the top: their layout, chosen by their content; None leaves them bytes
+    :ivar texts: bytes fields, at any depth, that hold text
+    :ivar interpreted: has types of its own, which only the traced reading knows
+    :ivar note: what is special about this reading, instead of the usual note on unknown versions
+    """
+
+    message: Message
+    version: int
+    asked: int
+    prefixed: bool = True
+    inside: Mapping[str, Callable[[bytes], Layout | None]] = field(default_factory=dict)
+    texts: frozenset[str] = frozenset()
+    interpreted: bool = False
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name and announced version: ``ConsumerProtocolAssignment v0``."""
+        return f"{self.message.name} v{self.asked}"
+
+    @property
+    def guess(self) -> str:
+        """Why another version is read than announced, or empty."""
+        if self.note or self.asked == self.version:
+            return self.note
+        return f"version {self.asked} is not known here, read as {self.version}"
+
+    @property
+    def start(self) -> int:
+        """Offset of the first field."""
+        return wire.INT16.size if self.prefixed else 0
+
+    @property
+    def con(self) -> Versioned:
+        """The construct of the fields."""
+        return self.message[self.version]
+
+
+def prefixed(message: Message, data: bytes, **more: Any) -> Layout | None:
+    """Return the layout of ``data``, an int16 version and then ``message``; None if it cannot be one.
+
+    Versions above the known ones are read as the newest known, as Kafka's own readers do.
+    """
+    if len(data) < wire.INT16.size:
+        return None
+    asked, _ = wire.INT16.read(data, 0)
+    if asked < message.versions.first:
+        return None
+    return Layout(message, message.nearest(asked), asked, **more)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What :func:`read` found.
+
+    :ivar value: the fields, as far as they could be read
+    :ivar problems: what was wrong
+    :ivar parts: path, layout and value of the message itself and of each one inside it
+    """
+
+    value: dict[str, Any]
+    problems: list[Problem]
+    parts: list[tuple[str, Layout, dict[str, Any]]]
+
+
+def read(layout: Layout, data: bytes) -> Reading:
+    """Read ``data``, never raising for malformed bytes."""
+    problems: list[Problem] = []
+    value, end = _fields(layout, data, problems)
+    if layout.prefixed:
+        value = {"version": layout.asked, **value}
+    if layout.texts:
+        value = _with_texts(value, layout.texts)
+    parts = [("", layout, value)]
+    for name, choose in layout.inside.items():
+        content = value.get(name)
+        inner = choose(content) if content else None
+        if inner is not None and content is not None:
+            part = read(inner, content)
+            value[name] = part.value
+            parts += [(join(name, path), below, item) for path, below, item in part.parts]
+            if part.problems:
+                problems += inside(name, part.problems, _offset(layout, data, name, len(content)))
+    if end < len(data):
+        value[UNDECODED] = data[end:]
+        if layout.asked == layout.version and not problems:
+            problems.append((end, "", f"{len(data) - end} bytes left over after {layout.label}"))
+    return Reading(value, problems, parts)
+
+
+def embedded(layout: Layout, data: bytes, *, guess: str = "", show_secrets: bool = False) -> Embedded:
+    """Read ``data`` for display: with secrets masked and enumerated values named."""
+    reading = read(layout, data)
+    masked: list[str] = []
+    names: dict[str, str] = {}
+    guesses = [guess]
+    for path, part, value in reading.parts:
+        secret, named = describe(part.con.struct, value, show_secrets=show_secrets)
+        masked += [join(path, where) for where in secret]
+        names.update({join(path, where): name for where, name in named.items()})
+        guesses.append(f"{path}: {part.guess}" if path and part.guess else part.guess)
+    return Embedded(
+        reading.value,
+        layout.label,
+        layout.asked,
+        tuple(reading.problems),
+        tuple(masked),
+        "; ".join(filter(None, guesses)),
+        names,
+    )
+
+
+def trace(layout: Layout, data: bytes, name: str = "") -> Node:
+    """Return the tree of ``data``; byte ranges count from its first byte."""
+    traced = layout.con.trace(data, layout.start)
+    root = Node(name, 0, "struct")
+    root.end = len(data)
+    if layout.prefixed:
+        version = root.add(Node("version", 0, wire.INT16.kind))
+        version.value, version.end = layout.asked, wire.INT16.size
+    for child in traced.root.children or ():
+        root.add(child)
+        if layout.texts:
+            _text_nodes(child, layout.texts)
+        choose = layout.inside.get(str(child.name))
+        if choose is not None and child.end >= 0 and child.value:
+            _trace_inside(child, choose(child.value))
+    if traced.end < len(data):
+        rest = root.add(Node(UNDECODED, traced.end, "bytes"))
+        rest.value, rest.end = data[traced.end :], len(data)
+    return root
+
+
+def exact(layout: Layout, data: bytes) -> bool:
+    """Return whether the layout accounts for every byte without fault, inner layouts included."""
+    reading = read(layout, data)
+    return not reading.problems and UNDECODED not in reading.value
+
+
+def _fields(layout: Layout, data: bytes, problems: list[Problem]) -> tuple[dict[str, Any], int]:
+    con, start = layout.con, layout.start
+    if not layout.interpreted:
+        try:
+            return con.decode(data, start)
+        except DecodeError as error:
+            problems.append(problem_of(error))
+            traced = con.trace(data, start)
+    else:
+        traced = con.trace(data, start)
+        if traced.error is not None:
+            problems.append(problem_of(traced.error))
+    return traced.root.to_value() or {}, traced.end
+
+
+def _offset(layout: Layout, data: bytes, name: str, size: int) -> int:
+    """Return where the content of a top-level bytes field begins, -1 if it is not found again."""
+    for child in layout.con.trace(data, layout.start).root.children or ():
+        if child.name == name and child.end >= 0:
+            return child.end - size
+    return -1
+
+
+def _trace_inside(node: Node, inner: Layout | None) -> None:
+    if inner is None:
+        return
+    content = node.value
+    tree = trace(inner, content)
+    tree.shift(node.end - len(content))
+    node.children, node.value = tree.children, None
+
+
+def _with_texts(value: Any, names: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _text(item) if name in names and isinstance(item, bytes) else _with_texts(item, names)
+            for name, item in value.items()
+        }
+    return [_with_texts(item, names) for item in value] if isinstance(value, list) else value
+
+
+def _text_nodes(node: Node, names: frozenset[str]) -> None:
+    for _, below in node.walk():
+        if below.name in names and isinstance(below.value, bytes):
+            below.value = _text(below.value)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")

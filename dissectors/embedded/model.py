@@ -1,0 +1,87 @@
+"""What goes into the decoding of embedded bytes, and what comes out: :class:`Hints` and :class:`Embedded`.
+
+Rules of this package:
+
+* Nothing raises for malformed bytes: what was read stays, what is wrong is a problem beside it.
+* Empty bytes are common where a group has nothing to say; they have no value and no problem.
+* What is read by conjecture says so in ``guess`` and is believed only if it accounts for every byte.
+* Secrets are replaced by None and listed in ``masked``, unless the caller asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors.errors import DecodeError
+
+#: byte offset in the bytes handed in (-1: unknown), field path inside the value, reason in words
+Problem = tuple[int, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the surroundings of a bytes field tell about its content. All of it may be missing.
+
+    :ivar protocol_type: protocol type of the group: ``consumer``, ``connect``, ``sr`` ...
+    :ivar protocol_name: assignor or Connect protocol: ``range``, ``sticky``, ``stream``, ``compatible`` ...
+    :ivar mechanism: SASL mechanism of the connection, as in SaslHandshake
+    :ivar compression: codec number of pushed telemetry
+    :ivar inner_key: API key of the request inside the Envelope that is being answered
+    :ivar inner_version: its version
+    :ivar sibling: the decoded struct that holds the field
+    :ivar show_secrets: leave passwords, proofs and tokens readable
+    """
+
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    mechanism: str | None = None
+    compression: int | None = None
+    inner_key: int | None = None
+    inner_version: int | None = None
+    sibling: Mapping[str, Any] | None = None
+    show_secrets: bool = False
+
+
+NO_HINTS = Hints()
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The content of a bytes field.
+
+    :ivar value: dicts, lists and leaves; bytes only where nothing is known about them; None if nothing was read
+    :ivar label: what it is, for people: ``ConsumerProtocolSubscription v3``
+    :ivar version: version that the bytes announce, if they do
+    :ivar problems: what was wrong
+    :ivar masked: paths inside ``value`` of what was replaced by None because it is secret
+    :ivar guess: why it was read as something that nobody announced; empty if it was announced
+    :ivar names: names of enumerated values inside ``value``, by path
+    """
+
+    value: Any
+    label: str
+    version: int | None = None
+    problems: tuple[Problem, ...] = ()
+    masked: tuple[str, ...] = ()
+    guess: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def problem_of(error: DecodeError) -> Problem:
+    """Return a decoder's error as a problem."""
+    return error.offset, error.field_path, error.reason
+
+
+def inside(path: str, problems: tuple[Problem, ...] | list[Problem], offset: int = 0) -> list[Problem]:
+    """Return the problems of a part as problems of the whole: ``path`` leads to the part, ``offset`` is its place."""
+    return [
+        (at + offset if at >= 0 and offset >= 0 else -1, join(path, where), why)
+        for at, where, why in problems
+    ]
+
+
+def join(path: str, rest: str) -> str:
+    """Join two field paths: ``members[0]`` and ``user_data.generation``; either may be empty."""
+    return f"{path}.{rest}" if path and rest and not rest.startswith("[") else path + rest

@@ -1,0 +1,174 @@
+"""What must not be shown: secret fields of declared messages, and configurations with secret values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dissectors import wire
+from dissectors.domains import ERROR_CODE, Domain
+
+# Names of Kafka's PASSWORD-type configurations that no rule below covers (SslConfigs.java, SaslConfigs.java,
+# BrokerSecurityConfigs.java); PEM certificates count as passwords to Kafka and so they do here.
+_KAFKA_PASSWORDS = (
+    "sasl.jaas.config",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.truststore.certificates",
+    "delegation.token.master.key",
+    "basic.auth.user.info",
+)
+
+_SECRET_WORDS = frozenset(
+    {
+        "password",
+        "passwd",
+        "pwd",
+        "passphrase",
+        "secret",
+        "secrets",
+        "credential",
+        "credentials",
+        "jaas",
+        "hmac",
+    }
+)
+
+# words that make a key or token a secret one when it is the last thing the name says
+_SECRET_ENDINGS = (
+    ("private", "key"),
+    ("access", "key"),
+    ("secret", "key"),
+    ("master", "key"),
+    ("account", "key"),
+    ("encryption", "key"),
+    ("api", "key"),
+    ("key", "pem"),
+    ("token",),
+)
+
+# Said about a secret, without being one: sasl.oauthbearer.client.credentials.client.id, ssl.keystore.password.file,
+# password.encoder.iterations (the encoder's secret itself ends in "secret")
+_ABOUT = frozenset(
+    {
+        "algorithm", "class", "enable", "enabled", "file", "id", "interval", "iterations", "length", "location",
+        "ms", "path", "provider", "scope", "seconds", "type", "url",
+    }
+)  # fmt: skip
+
+
+def sensitive_config(name: str) -> bool:
+    """Return whether the value of a configuration of this name must be masked.
+
+    Kafka's own PASSWORD-type configurations are, with any prefix (``listener.name.x.plain.sasl.jaas.config``),
+    and everything whose name says so, since connectors and plug-ins bring names of their own.
+    """
+    lower = name.lower()
+    if lower.endswith(_KAFKA_PASSWORDS):
+        return True
+    words = re.split(r"[^a-z0-9]+", lower)
+    if words[-1] in _ABOUT:
+        return False
+    if words[:2] == ["password", "encoder"]:
+        return words[-1] == "secret"
+    if _SECRET_WORDS.intersection(words) or any(word.endswith(("password", "secret")) for word in words):
+        return True
+    return any(tuple(words[-len(ending) :]) == ending for ending in _SECRET_ENDINGS)
+
+
+def describe(
+    struct: wire.Struct, value: dict[str, Any], *, show_secrets: bool
+) -> tuple[list[str], dict[str, str]]:
+    """Mask the secret fields of a decoded declaration in place; return their paths, and names by path.
+
+    :param value: what was decoded, complete or not
+    """
+    found = _Found(show_secrets, [], {})
+    _walk(_plan(struct), value, "", found)
+    return found.masked, found.names
+
+
+@dataclass(slots=True)
+class _Found:
+    show_secrets: bool
+    masked: list[str]
+    names: dict[str, str]
+
+
+# value, path, the dict that holds it, what was found so far -> replacement
+_Action = Callable[[Any, str, Mapping[str, Any], _Found], Any]
+
+
+def _walk(plan: tuple[tuple[str, _Action], ...], value: dict[str, Any], path: str, found: _Found) -> None:
+    for name, action in plan:
+        item = value.get(name)
+        if item is not None:
+            value[name] = action(item, path + name, value, found)
+
+
+@cache
+def _plan(struct: wire.Struct) -> tuple[tuple[str, _Action], ...]:
+    """Return what is to be done with the fields of a struct; most need nothing."""
+    steps = []
+    for member in [*struct.members, *(struct.tagged or {}).values()]:
+        action = _action(member)
+        if action is not None:
+            steps.append((member.name, action))
+    return tuple(steps)
+
+
+def _action(member: wire.Member) -> _Action | None:
+    con, type_ = member.con, member.field.type
+    if isinstance(con, wire.NullableStruct):
+        con = con.struct
+    if isinstance(con, wire.Struct):
+        return _inside(_plan(con))
+    if isinstance(con, wire.Array):
+        return _each(_plan(con.element)) if isinstance(con.element, wire.Struct) else None
+    if type_.is_secret:
+        return _mask
+    if type_.content == "config_value":
+        return _mask_config
+    return None if type_.domain is None else _name(type_.domain)
+
+
+def _inside(plan: tuple[tuple[str, _Action], ...]) -> _Action | None:
+    def walk(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
+        _walk(plan, item, f"{path}.", found)
+        return item
+
+    return walk if plan else None
+
+
+def _each(plan: tuple[tuple[str, _Action], ...]) -> _Action | None:
+    def walk(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
+        for index, element in enumerate(item):
+            _walk(plan, element, f"{path}[{index}].", found)
+        return item
+
+    return walk if plan else None
+
+
+def _mask(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
+    if found.show_secrets:
+        return item
+    found.masked.append(path)
+    return None
+
+
+def _mask_config(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
+    name = str(holder.get("name") or "")
+    return _mask(item, path, holder, found) if sensitive_config(name) else item
+
+
+def _name(domain: Domain) -> _Action:
+    def name(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
+        known = domain.name_of(item)
+        if known is not None and not (domain is ERROR_CODE and item == 0):
+            found.names[path] = known
+        return item
+
+    return name

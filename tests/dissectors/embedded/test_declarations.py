@@ -1,0 +1,139 @@
+"""The declarations of embedded messages: against Kafka's definitions, against kio, and against themselves."""
+
+from __future__ import annotations
+
+import io
+from importlib import import_module
+from typing import Any
+
+import pytest
+from kio.serial import entity_writer
+
+from dissectors import wire
+from dissectors.errors import DecodeError
+from dissectors.schema import Message
+from dissectors.versioned import Versioned
+from tests.dissectors.embedded.declarations import KAFKAS, OURS, EmbeddedValues, generated, layouts, messages
+from tests.dissectors.test_against_kio import Converter
+from tests.dissectors.test_layouts import ours, reference_layouts, theirs
+from tests.dissectors.values import Values
+from tests.reference import needs_reference
+
+KINDS = ("coordinator-key", "coordinator-value", "data", "metadata")
+LAYOUTS = 180
+
+#: never on the wire (files of the log directory), or the same bytes under another name
+NOT_DECLARED = {
+    "AbortedTxn",
+    "ProducerSnapshot",
+    "QuorumStateData",
+    "ControlRecordTypeSchema",  # the key's second half, read by dissectors.records.control
+    "SubscriptionInfo",  # the hand-written SubscriptionInfoData of 2.3
+}
+RENAMED = {"LegacyOffsetCommitKey": "OffsetCommitKey", "LegacyOffsetCommitValue": "OffsetCommitValue"}
+
+
+def versioned(layout: dict[str, Any], declared: dict[str, Message]) -> Versioned:
+    message = declared[RENAMED.get(layout["message"], layout["message"])]
+    version = layout["version"]
+    if layout["message"].endswith("Key"):
+        version = message.versions.first  # what 4.0 and older called the key's version is the record type
+    made = message[version]
+    variants = [*reversed(made.older), made]
+    return variants[layout["variant"]] if "variant" in layout else made
+
+
+@needs_reference
+def test_every_layout_is_kafkas() -> None:
+    declared = messages(*KAFKAS, *OURS)
+    checked = 0
+    for layout in reference_layouts(KINDS):
+        if layout["message"] in NOT_DECLARED:
+            continue
+        made = versioned(layout, declared)
+        label = f"{layout['message']} v{layout['version']} variant {layout.get('variant')}"
+        assert made.flexible == layout["flexible"], label
+        assert ours(made.struct) == theirs(layout["fields"], flexible=layout["flexible"]), label
+        checked += 1
+    assert checked == LAYOUTS
+
+
+@needs_reference
+def test_nothing_is_declared_that_kafka_has_not() -> None:
+    known = {(layout["message"], layout["version"]) for layout in reference_layouts(KINDS)}
+    for name, message in messages(*KAFKAS).items():
+        for version in message.versions:
+            assert (name, version) in known, name
+
+
+# kio's package -> versions that both know
+KIO = {
+    "consumer_protocol_subscription": 4,
+    "consumer_protocol_assignment": 4,
+    "default_principal_data": 1,
+    "leader_change_message": 2,
+    "snapshot_header_record": 1,
+    "snapshot_footer_record": 1,
+    "k_raft_version_record": 1,
+    "voters_record": 1,
+    "end_txn_marker": 1,
+}
+
+
+@pytest.mark.parametrize("package", KIO)
+def test_kio_writes_what_we_write(package: str) -> None:
+    """kio 0.6.5 was generated from the message definitions of Kafka 4.3."""
+    declared = {name.lower(): message for name, message in messages(*KAFKAS).items()}
+    for version in range(KIO[package]):
+        module = import_module(f"kio.schema.{package}.v{version}.data")
+        name = package.replace("_", "")
+        schema = next(item for key, item in vars(module).items() if key.lower() == name)
+        layout = declared[name][version]
+        for attempt in range(3):
+            seed = f"{package} {version} {attempt}"
+            value = Values(seed, unknown_tags=False).draw(layout.struct)
+            entity = Converter(seed).entity(layout.struct, schema, value)
+            out = io.BytesIO()
+            entity_writer(schema)(out, entity)
+            assert layout.build(value) == out.getvalue()
+            assert layout.parse(out.getvalue()) == value
+
+
+def label(layout: Versioned) -> str:
+    return f"{layout.message.name} v{layout.version} {len(layout.struct.members)}"
+
+
+@pytest.mark.parametrize("layout", list(layouts()), ids=label)
+def test_what_is_built_is_read_and_traced(layout: Versioned) -> None:
+    for attempt in range(2):
+        value = EmbeddedValues(f"{label(layout)} {attempt}").draw(layout.struct)
+        data = layout.build(value)
+        traced = layout.trace(data)
+        assert traced.error is None
+        assert traced.end == len(data)
+        assert traced.root.to_value() == value
+        if generated(layout.struct):
+            assert layout.decode(data) == (value, len(data))
+        for cut in range(0, len(data), 1 + len(data) // 20):
+            error = layout.trace(data[:cut]).error
+            if not layout.older:
+                assert isinstance(error, DecodeError)
+                assert error.truncated
+
+
+@pytest.mark.parametrize("name", messages(*OURS))
+def test_every_field_says_what_it_means(name: str) -> None:
+    def undocumented(fields: Any) -> list[str]:
+        found = []
+        for field in fields:
+            found += [] if field.doc else [field.name]
+            found += undocumented(getattr(getattr(field.type, "element", field.type), "fields", ()))
+        return found
+
+    assert undocumented(messages(*OURS)[name].fields) == []
+
+
+def test_java_strings_are_the_only_types_that_are_not_generated() -> None:
+    interpreted = {layout.message.name for layout in layouts() if not generated(layout.struct)}
+    assert interpreted == {"StreamsAssignmentInfo"}
+    assert isinstance(next(layouts()).struct, wire.Struct)
