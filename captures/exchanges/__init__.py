@@ -1,0 +1,17 @@
+"""Exchanges: framing and pairing in bulk, the exchange table, and exchanges with everything decoded."""
+
+from captures.exchanges.capture import Capture, FrameBytes, Progress, open_capture
+from captures.exchanges.exchange import Exchange, ExchangeReader, rfc3339
+from captures.exchanges.table import ExchangeTable, Flag
+
+__all__ = [
+    "Capture",
+    "Exchange",
+    "ExchangeReader",
+    "ExchangeTable",
+    "Flag",
+    "FrameBytes",
+    "Progress",
+    "open_capture",
+    "rfc3339",
+]

@@ -1,0 +1,309 @@
+"""One exchange with everything decoded, and the reader that makes them from a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from captures.exchanges.capture import Capture, FrameBytes
+from captures.exchanges.table import Flag
+from captures.meaning import (
+    ErrorFound,
+    designed_wait_ns,
+    errors_in,
+    expected_errors,
+    request_gist,
+    response_gist,
+)
+from dissectors.annotate import Annotations, Annotator, Side
+from dissectors.apis import api_name
+from dissectors.frames import Body, Problem, decode_request, decode_response
+from dissectors.knowledge import TELLING, Knowledge
+from dissectors.record_values import Payload
+from dissectors.records import DEFAULT_LIMITS, Limits
+
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request with its response.
+
+    Sizes and offsets count from the first byte of the size field. ``request`` and ``response`` are None where there
+    is no such frame; their values are as :class:`~dissectors.annotate.Annotator` leaves them if the reader was asked
+    to annotate, else as decoded.
+
+    :ivar number: 1-based, by the first byte of the request in the capture
+    :ivar row: index in the exchange table
+    :ivar time: ns since the epoch, of the packet with the first byte of the request (of the response, if orphaned)
+    :ivar latency: ns from the last byte of the request to the first of the response, or None
+    :ivar tokens: raw SASL tokens of client and broker, where the exchange is of these; they hold secrets
+    :ivar shown_tokens: the same, masked, if the reader was asked to annotate
+    :ivar wait: ns of the latency that the protocol itself provides for, such as a Fetch waiting for records
+    :ivar wait_reason: why, in words; empty if ``wait`` is 0
+    :ivar gist: request and response in a few words
+    :ivar errors: every error in the response
+    :ivar expected: those of them that belong to a normal conversation
+    """
+
+    number: int
+    row: int
+    connection: int
+    client: str
+    broker: str
+    client_id: str | None
+    api_key: int | None
+    version: int | None
+    correlation_id: int | None
+    time: int
+    latency: int | None
+    request_size: int
+    response_size: int
+    flag: Flag
+    request: Body | None
+    response: Body | None
+    tokens: list[bytes | None] = field(default_factory=lambda: [None, None])
+    shown_tokens: list[dict[str, bytes | None] | None] = field(default_factory=lambda: [None, None])
+    wait: int = 0
+    wait_reason: str = ""
+    gist: tuple[str, str] = ("", "")
+    errors: list[ErrorFound] = field(default_factory=list)
+    expected: list[ErrorFound] = field(default_factory=list)
+    annotations: Annotations = field(default_factory=Annotations)
+    problems: list[tuple[Side, Problem]] = field(default_factory=list)
+
+    @property
+    def api(self) -> str:
+        """Name of the API; ``SaslToken`` for raw tokens, ``unknown`` for an orphan response."""
+        if Flag.SASL_TOKEN in self.flag:
+            return "SaslToken"
+        return "unknown" if self.api_key is None else api_name(self.api_key)
+
+    @property
+    def flags(self) -> list[str]:
+        """What is special about it, as documented for ``read --json``."""
+        names = self.flag.names
+        for side, body in (("request", self.request), ("response", self.response)):
+            if body is not None and body.guess:
+                names.append(f"{side}_guessed")
+        if len(self.errors) > len(self.expected):
+            names.append("error")
+        if self.expected:
+            names.append("expected_error")
+        if self.wait:
+            names.append("waited")
+        if self.problems or self.annotations.problems:
+            names.append("problem")
+        return names
+
+    @property
+    def decoded_fully(self) -> bool:
+        """Whether every frame there is was decoded to its last byte, in the version it announced."""
+        return not self.problems and Flag.ORPHAN not in self.flag
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented shape (``docs/json.md``), for a JSON encoder that knows bytes."""
+        return {
+            "number": self.number,
+            "time": rfc3339(self.time),
+            "latency_ns": self.latency,
+            "designed_wait_ns": self.wait,
+            "connection": self.connection,
+            "client": self.client,
+            "broker": self.broker,
+            "client_id": self.client_id,
+            "api": self.api,
+            "api_key": self.api_key,
+            "version": self.version,
+            "correlation_id": self.correlation_id,
+            "request_size": self.request_size,
+            "response_size": self.response_size,
+            "request": self.request.value if self.request else self.shown_tokens[0],
+            "response": self.response.value if self.response else self.shown_tokens[1],
+            "decoded": self.annotations.decoded,
+            "masked": self.annotations.masked,
+            "flags": self.flags,
+            "problems": [
+                {"side": side, "offset": problem.offset, "path": problem.path, "reason": problem.reason}
+                for side, problem in self.problems + self.annotations.problems
+            ],
+        }
+
+
+def rfc3339(time: int) -> str:
+    """Return a time in UTC with nanoseconds (RFC 3339)."""
+    seconds, nanoseconds = divmod(time, NANOSECONDS)
+    return f"{_to_the_second(seconds)}.{nanoseconds:09d}Z"
+
+
+@lru_cache(maxsize=16)
+def _to_the_second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+
+
+class ExchangeReader:
+    """Decodes the exchanges of a capture, in the order of their numbers.
+
+    :param show_secrets: leave passwords, tokens and keys readable
+    :param payload: how much of records to show: ``full``, ``preview`` or ``none``
+    :param limits: bounds of decompression
+    :param annotate: make bodies ready to be shown; False leaves records as bytes and is faster
+    :param gist: put each exchange in a few words
+    :param first_number: number of the first exchange
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        *,
+        show_secrets: bool = False,
+        payload: Payload = "full",
+        limits: Limits = DEFAULT_LIMITS,
+        annotate: bool = True,
+        gist: bool = True,
+        first_number: int = 1,
+    ) -> None:
+        self.capture = capture
+        self.knowledge = Knowledge()
+        self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, limits=limits, payload=payload)
+        self._annotate = annotate
+        self._tell_gist = gist
+        self._first = first_number
+        self._order = capture.table.order()
+        self._learned = 0
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[Exchange]:
+        for index in range(len(self._order)):
+            yield self.exchange(index)
+
+    def exchange(self, index: int) -> Exchange:
+        """Return the exchange at ``index`` (0-based) with both bodies decoded.
+
+        What earlier exchanges tell about it, such as the names of topic IDs, is read first if it was not yet.
+        """
+        self._learn(index)
+        made = self._read(index)
+        if index == self._learned:
+            self._observe(made)
+            self._learned += 1
+        self._finish(made)
+        return made
+
+    def _learn(self, index: int) -> None:
+        keys = self.capture.table.column("api_key")
+        for earlier in range(self._learned, index):
+            if int(keys[self._order[earlier]]) in TELLING:
+                self._observe(self._read(earlier))
+        self._learned = max(self._learned, index)
+
+    def _observe(self, made: Exchange) -> None:
+        if made.api_key in TELLING:
+            request = made.request.value if made.request else None
+            response = made.response.value if made.response else None
+            self.knowledge.observe(made.connection, made.api_key, request, response)
+
+    def _read(self, index: int) -> Exchange:
+        capture = self.capture
+        row = capture.table.row(int(self._order[index]))
+        flag, connection = Flag(row["flags"]), row["connection"]
+        client, broker = capture.endpoints(connection)
+        known = row["api_key"] >= 0
+        answered = row["response_size"] > 0 and row["request_size"] > 0
+        made = Exchange(
+            number=self._first + index,
+            row=int(self._order[index]),
+            connection=connection,
+            client=client,
+            broker=broker,
+            client_id=capture.table.client_ids[row["client_id"]] if row["client_id"] >= 0 else None,
+            api_key=row["api_key"] if known else None,
+            version=row["version"] if known else None,
+            correlation_id=None if Flag.SASL_TOKEN in flag else row["correlation_id"],
+            time=row["request_first"] if row["request_size"] else row["response_first"],
+            latency=row["response_first"] - row["request_last"] if answered else None,
+            request_size=row["request_size"],
+            response_size=row["response_size"],
+            flag=flag,
+            request=None,
+            response=None,
+        )
+        request = capture.frame(connection, "request", row["request_position"], row["request_size"])
+        response = capture.frame(connection, "response", row["response_position"], row["response_size"])
+        if Flag.SASL_TOKEN in flag:
+            made.tokens = [None if frame is None else frame.payload for frame in (request, response)]
+        else:
+            self._decode(made, request, response)
+        return made
+
+    def _decode(self, made: Exchange, request: FrameBytes | None, response: FrameBytes | None) -> None:
+        if request is not None:
+            made.request = decode_request(request.payload, complete=request.complete)
+            self._problems(made, "request", request, made.request)
+        if response is None:
+            return
+        if made.api_key is None or made.version is None:
+            reason = "the request of this response was not captured, so its API is not known"
+            made.problems.append(("response", Problem(-1, "", reason)))
+            return
+        made.response = decode_response(
+            response.payload, made.api_key, made.version, complete=response.complete
+        )
+        self._problems(made, "response", response, made.response)
+
+    @staticmethod
+    def _problems(made: Exchange, side: Side, frame: FrameBytes, body: Body) -> None:
+        if not frame.complete:
+            made.problems.append((side, Problem(frame.have, "", frame.reason)))
+        made.problems.extend((side, problem) for problem in body.problems)
+
+    def _gist(self, key: int, made: Exchange) -> tuple[str, str]:
+        names, request, response = self.knowledge.topic_name, made.request, made.response
+        asked = request.value if request is not None else None
+        said = ""
+        if request is not None and asked is not None:
+            said = request_gist(key, request.asked, asked, names)
+        if response is None or response.value is None:
+            return said, ""
+        version = response.asked if response.version is None else response.version
+        return said, response_gist(
+            key, version, asked, response.value, names, -1 if made.latency is None else made.latency
+        )
+
+    def _finish(self, made: Exchange) -> None:
+        key, request, response = made.api_key, made.request, made.response
+        if key is not None and response is not None and response.value is not None:
+            asked = request.value if request is not None else None
+            version = response.asked if response.version is None else response.version
+            made.errors = errors_in(key, version, response.value)
+            if made.errors:
+                made.expected = expected_errors(key, response.asked, asked, response.value, made.errors)
+            if made.latency is not None:
+                made.wait, made.wait_reason = designed_wait_ns(
+                    key, version, asked, response.value, made.latency
+                )
+        if self._tell_gist and key is not None:
+            made.gist = self._gist(key, made)
+        if not self._annotate:
+            return
+        if request is not None:
+            self._annotator.annotate(request, "request", made.annotations, connection=made.connection)
+        if response is not None:
+            asked = request.value if request is not None else None
+            self._annotator.annotate(
+                response, "response", made.annotations, connection=made.connection, request=asked
+            )
+        for index, side in enumerate(_SIDES):
+            token = made.tokens[index]
+            if token is not None:
+                made.shown_tokens[index] = self._annotator.token(
+                    token, side, made.annotations, connection=made.connection
+                )
+
+
+_SIDES: tuple[Side, Side] = ("request", "response")

@@ -1,0 +1,392 @@
+"""One connection at a time, through the sans-io conversation: the thorough way, for whatever is out of the ordinary.
+
+Connections come here that began before the capture, that lost bytes, that speak raw SASL or something other than
+Kafka, or that :mod:`captures.exchanges.bulk` gave up. Their segments are fed to a
+:class:`~dissectors.conversation.Conversation` in the order of capture, and what it reports becomes rows of the
+exchange table.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.exchanges.bulk import HEAD_BYTES, Bools, Carry, Handover, Int64s
+from captures.exchanges.table import ExchangeTable, Flag
+from captures.packets import GapCause, SegmentBlock, SegmentIndex
+from dissectors.conversation import (
+    Conversation,
+    Exchange,
+    Foreign,
+    Frame,
+    Outcome,
+    RequestFrame,
+    RequestSeen,
+    SaslToken,
+    Side,
+    Skipped,
+    State,
+    client_stream,
+)
+from dissectors.conversation.pairing import MAX_SILENT, NOT_NEEDED
+
+SIDES = (Side.CLIENT, Side.BROKER)
+
+#: bytes of both directions together that are looked at before it is decided which of them is the client's
+ROLE_BYTES = 1 << 20
+
+#: segments between two looks whether the bulk way may go on
+_PIECES_PER_LOOK = 16
+
+_MARKS_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Bytes of a stream that belong to no frame.
+
+    :ivar stream: the stream
+    :ivar position: of the first byte
+    :ivar size: how many
+    :ivar reason: why, in words
+    :ivar at_end: the stream ended inside a frame; nothing was lost, there was no more
+    """
+
+    stream: int
+    position: int
+    size: int
+    reason: str
+    at_end: bool = False
+
+
+class _Piece(NamedTuple):
+    """The next bytes of one direction, or a hole (``data`` None).
+
+    :ivar row: the segment's row in its block, -1 for a hole
+    """
+
+    direction: int
+    row: int
+    position: int
+    time: int
+    place: int
+    data: bytes | None
+    missing: int = 0
+    cause: int = 0
+
+
+class _Marks:
+    """When each stretch of a stream was captured, and where it lies in the file."""
+
+    __slots__ = ("_places", "_positions", "_times")
+
+    def __init__(self) -> None:
+        self._positions: list[int] = []
+        self._times: list[int] = []
+        self._places: list[int] = []
+
+    def add(self, piece: _Piece) -> None:
+        """Note where a piece begins; the pieces of a stream come in order."""
+        self._positions.append(piece.position)
+        self._times.append(piece.time)
+        self._places.append(piece.place)
+
+    def find(self, position: int) -> tuple[int, int]:
+        """Return capture time and file offset of the byte at ``position``."""
+        at = max(bisect_right(self._positions, position) - 1, 0)
+        return self._times[at], self._places[at] + position - self._positions[at]
+
+    def forget(self, before: int) -> None:
+        """Drop what lies before a position that nobody will ask for again."""
+        at = bisect_right(self._positions, before) - 1
+        if at > _MARKS_KEPT:
+            del self._positions[:at], self._times[:at], self._places[:at]
+
+
+class SingleConnection:
+    """Feeds one connection to a conversation and writes what it reports into the table.
+
+    :param limits: API key -> (lowest, highest) request version
+    :param client_known: whether direction 0 is the client's; else that is found out from the bytes
+    :param whole: whether both directions were captured from their first byte on
+    :ivar client_direction: the direction of the requests
+    :ivar skipped: bytes that belong to no frame
+    :ivar foreign: what the connection speaks instead of Kafka, or empty
+    """
+
+    def __init__(
+        self,
+        connection: int,
+        table: ExchangeTable,
+        index: SegmentIndex,
+        limits: dict[int, tuple[int, int]],
+        *,
+        client_known: bool,
+        whole: bool,
+    ) -> None:
+        self.connection = connection
+        self.client_direction = 0
+        self.skipped: list[Skip] = []
+        self.foreign = ""
+        self._table = table
+        self._index = index
+        self._limits = limits
+        self._whole = whole
+        self._conversation: Conversation | None = None
+        self._waiting: list[_Piece] = []
+        self._marks = (_Marks(), _Marks())
+        self._rows: dict[int, int] = {}
+        self._silent: dict[int, int] = {}
+        """Correlation IDs of the latest requests that need no response, and their rows."""
+        self._token_row = -1
+        if client_known:
+            self._begin(0)
+
+    # ------------------------------------------------------------ in
+    def adopt(self, handover: Handover) -> None:
+        """Go on where the bulk way left off: requests in flight, and unfinished frames of both directions."""
+        row_of = self._table.row
+        in_flight = []
+        for row in handover.waiting:
+            known = row_of(row)
+            frame = RequestFrame(
+                start=known["request_position"],
+                end=known["request_position"] + known["request_size"],
+                payload=b"",
+                correlation_id=known["correlation_id"],
+                api_key=known["api_key"],
+                api_version=known["version"],
+                client_id=self._table.client_ids[known["client_id"]],
+            )
+            in_flight.append(frame)
+            self._rows[frame.start] = row
+        self._conversation = Conversation(self._limits)
+        if any(handover.positions):  # else nothing was read yet, and it may turn out not to be Kafka at all
+            by_side = handover.positions[:: -1 if self.client_direction else 1]
+            correlation_ids = self._table.column("correlation_id")[handover.silent].tolist()
+            self._silent = dict(zip(correlation_ids, handover.silent, strict=True))
+            self._conversation.resume((by_side[0], by_side[1]), in_flight, correlation_ids)
+        for direction, carry in enumerate(handover.carries):
+            if carry is not None:  # bytes that the bulk way has seen but not kept are read again
+                stream = 2 * self.connection + direction
+                data = self._index.read(stream, carry.position, carry.position + carry.have)
+                self._receive(_Piece(direction, -1, carry.position, carry.time, carry.place, data))
+
+    def feed(
+        self, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools, *, to_the_end: bool
+    ) -> tuple[Handover, Int64s] | None:
+        """Take this connection's segments and gaps of a block.
+
+        :param data: the payload of the block, and where in it each segment begins
+        :param skip: rows of the block that are not for this way
+        :param to_the_end: take all of it
+        :returns: None, or once nothing is out of the ordinary any more, where the connection stands and the rows of
+            the block that were not taken
+        """
+        pieces = _in_capture_order(self.connection, block, data, starts, skip)
+        if self._conversation is None:
+            self._waiting.extend(pieces)
+            if sum(len(piece.data or b"") for piece in self._waiting) < ROLE_BYTES:
+                return None
+            self._decide()
+            return None
+        last_hole = max((at for at, piece in enumerate(pieces) if piece.data is None), default=-1)
+        for at, piece in enumerate(pieces):
+            self._receive(piece)
+            if not to_the_end and at > last_hole and at % _PIECES_PER_LOOK == 0:
+                handover = self._hand_back()
+                if handover is not None:
+                    rest = [later.row for later in pieces[at + 1 :]]
+                    return handover, np.array(rest, np.int64)
+        return None
+
+    def _hand_back(self) -> Handover | None:
+        """Return where the connection stands if the bulk way may go on with it."""
+        assert self._conversation is not None
+        standing = self._conversation.standing()
+        if standing is None or any(request.start not in self._rows for request in standing.in_flight):
+            return None
+        carries: list[Carry | None] = [None, None]
+        for side, unread in enumerate(standing.unread):
+            direction = side ^ self.client_direction
+            if unread:
+                position = standing.positions[side]
+                time, place = self._marks[direction].find(position)
+                carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, place, time)
+        by_direction = standing.positions[:: -1 if self.client_direction else 1]
+        return Handover(
+            self.connection,
+            [self._rows[request.start] for request in standing.in_flight],
+            (by_direction[0], by_direction[1]),
+            (carries[0], carries[1]),
+            list(self._silent.values()),
+        )
+
+    def finish(self, reason: str) -> None:
+        """The capture is over: what is still in flight stays unanswered.
+
+        :param reason: why no more comes, in words
+        """
+        if self._conversation is None:
+            self._decide()
+        assert self._conversation is not None
+        in_step = {side for side in SIDES if self._conversation.state(side) is not State.LOST}
+        self._conversation.finish(reason)
+        self._take_events(in_step)
+
+    def _decide(self) -> None:
+        """Find out which direction is the client's, and feed what waited for that."""
+        streams = [
+            b"".join(piece.data or b"" for piece in self._waiting if piece.direction == n) for n in (0, 1)
+        ]
+        # where the bytes do not tell, the sender of the first packet is as good a guess as any
+        self._begin(client_stream(streams[0], streams[1], self._limits) or 0)
+        waiting, self._waiting = self._waiting, []
+        for piece in waiting:
+            self._receive(piece)
+
+    def _begin(self, client_direction: int) -> None:
+        self.client_direction = client_direction
+        self._conversation = Conversation(self._limits, midstream=not self._whole)
+
+    def _receive(self, piece: _Piece) -> None:
+        assert self._conversation is not None
+        side = SIDES[piece.direction ^ self.client_direction]
+        if piece.data is None:
+            self._conversation.gap(side, piece.missing or None, GapCause(piece.cause).label)
+        else:
+            self._marks[piece.direction].add(piece)
+            self._conversation.receive(side, piece.data)
+        self._take_events()
+
+    # ------------------------------------------------------------ out
+    def _take_events(self, ending: Container[Side] = ()) -> None:
+        """Write down what happened; ``ending``: sides whose remaining bytes are cut off, not skipped."""
+        assert self._conversation is not None
+        for event in self._conversation.events():
+            if isinstance(event, RequestSeen):
+                self._request(event.request)
+            elif isinstance(event, Exchange):
+                self._exchange(event)
+            elif isinstance(event, SaslToken):
+                self._token(event)
+            elif isinstance(event, Skipped):
+                stream = self._stream(event.side)
+                size, at_end = event.end - event.start, event.side in ending
+                self.skipped.append(Skip(stream, event.start, size, event.reason, at_end))
+            elif isinstance(event, Foreign) and not self.foreign:
+                self.foreign = f"{event.guess}: {event.evidence}" if event.evidence else event.guess
+
+    def _stream(self, side: Side) -> int:
+        return 2 * self.connection + (self.client_direction ^ (side is Side.BROKER))
+
+    def _request(self, frame: RequestFrame) -> int:
+        row = self._row()
+        client_id = None if frame.client_id is None else frame.client_id.encode()
+        self._table.set(
+            row,
+            client_id=self._table.client_number(client_id),
+            api_key=frame.api_key,
+            version=frame.api_version,
+            correlation_id=frame.correlation_id,
+            flags=Flag.REQUEST_DAMAGED if frame.damage else 0,
+            **self._place(frame, Side.CLIENT, "request"),
+            place=self._found(Side.CLIENT, frame.start)[1],
+        )
+        self._rows[frame.start] = row
+        return row
+
+    def _row(self) -> int:
+        row = self._table.append(1).start
+        self._table.set(row, connection=self.connection)
+        return int(row)
+
+    def _exchange(self, event: Exchange) -> None:
+        flags = _FLAGS[event.outcome]
+        response = event.response
+        if event.request is not None:
+            row = self._rows.pop(event.request.start, -1)
+            if row < 0:
+                row = self._request(event.request)
+            if event.outcome is Outcome.NO_RESPONSE_EXPECTED:
+                self._needs_no_response(event.request.correlation_id, row)
+        elif response is not None and response.correlation_id in self._silent and event.note == NOT_NEEDED:
+            row = self._silent.pop(response.correlation_id)
+            flags = Flag(0)
+        else:
+            row = self._row()
+        if response is not None:
+            if response.damage:
+                flags |= Flag.RESPONSE_DAMAGED
+            self._table.set(row, **self._place(response, Side.BROKER, "response"))
+            if flags & Flag.ORPHAN:
+                place = self._found(Side.BROKER, response.start)[1]
+                self._table.set(row, correlation_id=response.correlation_id, place=place)
+        self._table.mark(row, flags)
+
+    def _needs_no_response(self, correlation_id: int, row: int) -> None:
+        """Remember a request in case it is answered all the same, as some brokers do (noida 0.2)."""
+        self._silent.pop(correlation_id, None)
+        self._silent[correlation_id] = row
+        if len(self._silent) > MAX_SILENT:
+            del self._silent[next(iter(self._silent))]
+
+    def _token(self, event: SaslToken) -> None:
+        name = "request" if event.side is Side.CLIENT else "response"
+        if event.side is Side.CLIENT or self._token_row < 0:
+            row = self._row()
+            self._table.set(row, flags=Flag.SASL_TOKEN, place=self._found(event.side, event.start)[1])
+        else:
+            row = self._token_row
+        self._table.set(row, **self._place(event, event.side, name))
+        self._token_row = row if event.side is Side.CLIENT else -1
+
+    def _place(self, frame: Frame | SaslToken, side: Side, name: str) -> dict[str, int]:
+        return {
+            f"{name}_position": frame.start,
+            f"{name}_size": frame.end - frame.start,
+            f"{name}_first": self._found(side, frame.start)[0],
+            f"{name}_last": self._found(side, frame.end - 1)[0],
+        }
+
+    def _found(self, side: Side, position: int) -> tuple[int, int]:
+        return self._marks[self.client_direction ^ (side is Side.BROKER)].find(position)
+
+
+_FLAGS = {
+    Outcome.ANSWERED: Flag(0),
+    Outcome.NO_RESPONSE_EXPECTED: Flag.NO_RESPONSE_EXPECTED,
+    Outcome.UNANSWERED: Flag.UNANSWERED,
+    Outcome.ORPHAN_RESPONSE: Flag.ORPHAN,
+}
+
+
+def _in_capture_order(
+    connection: int, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools
+) -> list[_Piece]:
+    """Return the pieces of both directions as they were captured, each direction in stream order."""
+    merged: list[tuple[int, int, _Piece]] = []
+    gaps = block.gaps
+    for direction in (0, 1):
+        stream = 2 * connection + direction
+        low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
+        # a segment that filled a hole was captured after those behind it
+        when = np.maximum.accumulate(block.number[low:high]).tolist()
+        columns = (starts, block.length, block.position, block.time, block.offset, skip)
+        cells = zip(*(column[low:high].tolist() for column in columns), strict=True)
+        for row, (begin, length, position, time, place, skipped) in enumerate(cells, low):
+            if not skipped:
+                piece = _Piece(direction, row, position, time, place, data[begin : begin + length])
+                merged.append((when[row - low], 2 * row + 1, piece))
+        for hole in np.flatnonzero(gaps.stream == stream).tolist():
+            row = int(gaps.segment[hole])
+            number = when[row - low] if row < high else (when[-1] if when else 0)
+            position, missing = int(gaps.position[hole]), int(gaps.missing[hole])
+            piece = _Piece(direction, -1, position, 0, 0, None, missing, int(gaps.cause[hole]))
+            merged.append((number, 2 * row, piece))
+    merged.sort(key=lambda entry: entry[:2])
+    return [piece for _, _, piece in merged]

@@ -1,0 +1,104 @@
+"""Capture files to TCP streams: packets in columns, reassembled segments, bytes left where they are.
+
+The chain, each step in fixed-size blocks so that memory does not grow with the file::
+
+    source = open_source("kafka.pcapng.zst")       # or "-" for standard input
+    packets = read_packets(source)                 # iterator of PacketBlock, plus what it counted
+    index = SegmentIndex(source)
+    assembler = TcpAssembler(index)                # fills the index as it goes
+    for block in packets:
+        segments = assembler.feed(block)           # SegmentBlock: in-order payload of this block
+        joined, starts = segments.payload()        # its bytes in one object; row r begins at starts[r]
+    tail = assembler.finish()                      # SegmentBlock: what still waited behind holes
+
+What the layer above relies on:
+
+*Rows.* ``PacketBlock``, ``SegmentBlock`` and ``Gaps`` (module :mod:`.table`) are tables of numpy columns;
+their docstrings give every column with its type and unit.
+
+*Streams.* ``stream = 2 * connection + direction``. A connection is a pair of endpoints and a generation: a
+SYN with a new initial sequence number on a pair seen before begins a new connection, a repeated SYN does not.
+Connection ids count up by the first packet. Direction 0 is what endpoint ``a`` sends. Where the handshake
+was captured (``client_known``) ``a`` is the client; where it was not, ``a`` is the sender of the first
+packet, and who is the client is for the layer above to find out.
+
+*Positions.* Position 0 is the first byte after the SYN, or, for a stream whose SYN was not captured
+(``syn_seen`` false), its first captured byte. Segments and gaps tile each stream without overlap; a segment
+block holds, for each stream, the next rows in order. Retransmitted bytes are trimmed: the bytes captured
+first win.
+
+*Gaps* are explicit rows (``segments.gaps``) with the number of missing bytes and a cause: not captured (the
+peer acknowledged them), cut by the snapshot length, or unknown. ``gaps.segment[g]`` is the row before which
+gap ``g`` lies. A hole delays the rows behind it until it is filled or declared lost: when the receiver has
+acknowledged past it (or reset) and ``GRACE`` of capture time went by, when more than a bounded amount
+waits behind it, when a new connection takes the place of this one, or at ``finish()``.
+
+*Connections* (``assembler.connections``, module :mod:`.connections`) are columns too, one row per
+connection, grown in place: ``a``, ``b`` (endpoint ids), ``generation``, ``first_number``, ``first_time``,
+``last_time``, ``client_known``, ``handshake`` (SYN to SYN-ACK in ns, -1 unknown).
+``assembler.connections.streams`` has one row per stream: ``syn_seen``, ``end``, ``fin_time``,
+``fin_position``, ``reset_time`` (-1 = none), ``packets``, ``retransmitted``, ``reordered``, ``lost``,
+``cut``, ``conflicting``, ``outside``, ``zero_windows``. ``assembler.connections[i]`` gives one connection as a plain
+object. Column attributes are views of the rows in use: take them anew after each block. Endpoint ids are
+resolved by the address book: ``packets.addresses.text(id)`` is ``"10.0.0.1:9092"`` or ``"[::1]:9092"``; also
+``.host(id)``, ``.port(id)``, ``.address(id)``.
+
+*Bytes on demand.* ``index.read(stream, start, end)`` gives the bytes of a stretch of a stream, and raises
+``MissingBytes`` where a gap lies in it; ``index.pieces(stream, start, end)`` gives their places in the
+file as arrays ``(position, offset, length)``; ``index.time_at(stream, position)`` is the capture time of the
+packet that carried that byte.
+
+*Nothing is dropped in silence.* ``packets.statistics`` counts every record that did not become a TCP packet
+by reason, and lists damaged places of the file. ``packets.secrets`` holds the TLS key logs of pcapng
+decryption secrets blocks, ``packets.interfaces`` the interfaces, ``block.comments`` packet comments by packet
+number. Only a file that is no capture at all raises ``CaptureError``.
+"""
+
+from __future__ import annotations
+
+from captures.packets.addresses import AddressBook
+from captures.packets.connections import Connection, Connections
+from captures.packets.errors import CaptureError
+from captures.packets.index import MissingBytes, SegmentIndex
+from captures.packets.reader import PacketReader, read_packets
+from captures.packets.source import Source, open_source
+from captures.packets.table import (
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SYN,
+    Damage,
+    GapCause,
+    Gaps,
+    PacketBlock,
+    SegmentBlock,
+    Statistics,
+)
+from captures.packets.tcp import GRACE, TcpAssembler
+
+__all__ = [
+    "ACK",
+    "FIN",
+    "GRACE",
+    "PSH",
+    "RST",
+    "SYN",
+    "AddressBook",
+    "CaptureError",
+    "Connection",
+    "Connections",
+    "Damage",
+    "GapCause",
+    "Gaps",
+    "MissingBytes",
+    "PacketBlock",
+    "PacketReader",
+    "SegmentBlock",
+    "SegmentIndex",
+    "Source",
+    "Statistics",
+    "TcpAssembler",
+    "open_source",
+    "read_packets",
+]

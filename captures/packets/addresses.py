@@ -1,0 +1,116 @@
+"""Addresses and other wide keys as small numbers, so that columns stay narrow and comparisons cheap."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import numpy as np
+
+from captures.packets.table import Int64s
+
+_IPV6 = 1 << 62
+
+
+class Interner:
+    """Numbers int64 keys 0, 1, 2 ... in the order in which they are first met, many at a time."""
+
+    def __init__(self) -> None:
+        self._sorted = np.empty(0, np.int64)
+        self._ids = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def ids(self, keys: Int64s) -> tuple[Int64s, Int64s]:
+        """The number of each key, and the rows of `keys` where a new one is met first, in order of number."""
+        if not len(keys):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        place, known = self._find(keys)
+        if known.all():
+            return self._ids[place], np.empty(0, np.int64)
+        unknown = np.flatnonzero(~known)
+        fresh, rows = np.unique(keys[unknown], return_index=True)
+        rows = unknown[rows]
+        by_row = np.argsort(rows)
+        numbers = np.empty(len(rows), np.int64)
+        numbers[by_row] = np.arange(len(self), len(self) + len(rows))
+        at = np.searchsorted(self._sorted, fresh)
+        self._sorted = np.insert(self._sorted, at, fresh)
+        self._ids = np.insert(self._ids, at, numbers)
+        place, known = self._find(keys)
+        assert known.all()
+        return self._ids[place], rows[by_row]
+
+    def _find(self, keys: Int64s) -> tuple[Int64s, np.ndarray]:
+        if not len(self._sorted):
+            return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
+        place = np.searchsorted(self._sorted, keys)
+        np.minimum(place, len(self._sorted) - 1, out=place)
+        return place, self._sorted[place] == keys
+
+
+class AddressBook:
+    """Every endpoint (IP address and TCP port) of a capture, numbered from 0.
+
+    The order of the numbers means nothing.
+    """
+
+    def __init__(self) -> None:
+        self._endpoints = Interner()
+        self._halves = Interner()  # 64-bit halves of IPv6 addresses
+        self._ipv6 = Interner()  # pairs of halves
+        self._addresses: list[bytes] = []
+        self._ports: list[int] = []
+        self._texts: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._ports)
+
+    def intern_ipv4(self, addresses: Int64s, ports: Int64s) -> Int64s:
+        """Endpoint ids of IPv4 addresses (as integers) and ports."""
+        ids, fresh = self._endpoints.ids(addresses << 16 | ports)
+        for row in fresh.tolist():
+            self._addresses.append(int(addresses[row]).to_bytes(4, "big"))
+            self._ports.append(int(ports[row]))
+        return ids
+
+    def intern_ipv6(self, high: Int64s, low: Int64s, ports: Int64s) -> Int64s:
+        """Endpoint ids of IPv6 addresses, as their upper and lower 64 bits, and ports."""
+        halves, _ = self._halves.ids(np.concatenate([high, low]))
+        address, _ = self._ipv6.ids(halves[: len(high)] << 31 | halves[len(high) :])
+        ids, fresh = self._endpoints.ids(_IPV6 | address << 16 | ports)
+        for row in fresh.tolist():
+            both = int(high[row]) % (1 << 64) << 64 | int(low[row]) % (1 << 64)
+            self._addresses.append(both.to_bytes(16, "big"))
+            self._ports.append(int(ports[row]))
+        return ids
+
+    def intern(self, address: bytes, port: int) -> int:
+        """The id of one endpoint, given its 4- or 16-byte address."""
+        if len(address) == 4:
+            value = int.from_bytes(address, "big")
+            return int(self.intern_ipv4(np.array([value], np.int64), np.array([port], np.int64))[0])
+        high = int.from_bytes(address[:8], "big", signed=True)
+        low = int.from_bytes(address[8:], "big", signed=True)
+        return int(self.intern_ipv6(*(np.array([value], np.int64) for value in (high, low, port)))[0])
+
+    def address(self, endpoint: int) -> bytes:
+        """The 4 or 16 bytes of the address."""
+        return self._addresses[endpoint]
+
+    def host(self, endpoint: int) -> str:
+        """The address in text, without port or brackets."""
+        return str(ip_address(self._addresses[endpoint]))
+
+    def port(self, endpoint: int) -> int:
+        """The TCP port."""
+        return self._ports[endpoint]
+
+    def text(self, endpoint: int) -> str:
+        """``10.0.0.1:9092`` or ``[2001:db8::1]:9092``."""
+        text = self._texts.get(endpoint)
+        if text is None:
+            host = self.host(endpoint)
+            text = f"[{host}]:{self.port(endpoint)}" if ":" in host else f"{host}:{self.port(endpoint)}"
+            self._texts[endpoint] = text
+        return text

@@ -1,0 +1,218 @@
+"""The connections of a capture and their two streams, as columns that grow in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from captures.packets.table import Bools, Int32s, Int64s
+
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One direction of a :class:`Connection`; fields as the stream columns of :class:`Connections`."""
+
+    packets: int
+    end: int
+    syn_seen: bool
+    fin_time: int
+    reset_time: int
+    retransmitted: int
+    reordered: int
+    lost: int
+    cut: int
+    conflicting: int
+    zero_windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One connection as a plain object; fields as the columns of :class:`Connections`."""
+
+    id: int
+    a: int
+    b: int
+    generation: int
+    client_known: bool
+    first_number: int
+    first_time: int
+    last_time: int
+    handshake: int
+    directions: tuple[Direction, Direction]
+
+    @property
+    def closed(self) -> str:
+        """How it ended: ``reset by a``, ``closed by b`` (that side's FIN came first), or ``open``."""
+        a, b = self.directions
+        for what, times in (("reset", (a.reset_time, b.reset_time)), ("closed", (a.fin_time, b.fin_time))):
+            by = [(time, side) for time, side in zip(times, "ab", strict=True) if time != _NONE]
+            if by:
+                return f"{what} by {min(by)[1]}"
+        return "open"
+
+
+class _Columns:
+    """Arrays of one length that grow together; capacity doubles, so growing is cheap on average.
+
+    The attributes are views of the rows in use: read them anew after rows were added.
+    """
+
+    _defaults: ClassVar[dict[str, tuple[type, int]]]
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._storage: dict[str, np.ndarray[Any, Any]] = {
+            name: np.full(16, default, dtype) for name, (dtype, default) in self._defaults.items()
+        }
+        self._expose()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def grow(self, size: int) -> None:
+        """Make `size` rows usable."""
+        capacity = len(next(iter(self._storage.values())))
+        if size > capacity:
+            more = max(size, 2 * capacity) - capacity
+            for name, (dtype, default) in self._defaults.items():
+                self._storage[name] = np.concatenate([self._storage[name], np.full(more, default, dtype)])
+        self._size = size
+        self._expose()
+
+    def _expose(self) -> None:
+        for name, column in self._storage.items():
+            setattr(self, name, column[: self._size])
+
+
+class Streams(_Columns):
+    """One row per stream, numbered ``2 * connection + direction``. Times in ns, -1 where nothing was seen.
+
+    :ivar syn_seen: position 0 is the first byte of the connection
+    :ivar end: position behind the last byte delivered or declared lost
+    :ivar fin_time: capture time of the first FIN
+    :ivar fin_position: stream position of the FIN
+    :ivar reset_time: capture time of the first RST
+    :ivar packets: packets, with or without payload
+    :ivar retransmitted: payload bytes that were sent again
+    :ivar reordered: segments that arrived before bytes which precede them
+    :ivar lost: bytes in gaps, other than cut ones
+    :ivar cut: bytes cut by the snapshot length
+    :ivar conflicting: bytes sent again with other content; what was captured first is kept
+    :ivar outside: bytes dropped because their sequence numbers belong to no plausible window
+    :ivar zero_windows: packets that announced a closed receive window
+    :ivar next_seq: sequence number of the byte at `end`, -1 while unknown
+    :ivar isn: initial sequence number, -1 if the SYN was not captured
+    :ivar ack: last acknowledgment number this side sent, -1 if none
+    """
+
+    _defaults: ClassVar[dict[str, tuple[type, int]]] = {
+        "syn_seen": (np.bool_, 0),
+        "end": (np.int64, 0),
+        "fin_time": (np.int64, _NONE),
+        "fin_position": (np.int64, _NONE),
+        "reset_time": (np.int64, _NONE),
+        "packets": (np.int64, 0),
+        "retransmitted": (np.int64, 0),
+        "reordered": (np.int64, 0),
+        "lost": (np.int64, 0),
+        "cut": (np.int64, 0),
+        "conflicting": (np.int64, 0),
+        "outside": (np.int64, 0),
+        "zero_windows": (np.int64, 0),
+        "next_seq": (np.int64, _NONE),
+        "isn": (np.int64, _NONE),
+        "ack": (np.int64, _NONE),
+    }
+    syn_seen: Bools
+    end: Int64s
+    fin_time: Int64s
+    fin_position: Int64s
+    reset_time: Int64s
+    packets: Int64s
+    retransmitted: Int64s
+    reordered: Int64s
+    lost: Int64s
+    cut: Int64s
+    conflicting: Int64s
+    outside: Int64s
+    zero_windows: Int64s
+    next_seq: Int64s
+    isn: Int64s
+    ack: Int64s
+
+
+class Connections(_Columns):
+    """One row per connection, numbered by first packet.
+
+    :ivar a: endpoint of direction 0: the client if `client_known`, else the sender of the first packet
+    :ivar b: the other endpoint
+    :ivar generation: how many connections of the same two endpoints came before
+    :ivar client_known: the SYN or the SYN-ACK was captured
+    :ivar first_number: number of the first packet
+    :ivar first_time: capture time of the first packet
+    :ivar last_time: capture time of the last packet so far
+    :ivar syn_time: capture time of the client's first SYN, -1 if not captured
+    :ivar handshake: ns from SYN to SYN-ACK, -1 if not both were captured
+    :ivar streams: two rows per connection
+    """
+
+    _defaults: ClassVar[dict[str, tuple[type, int]]] = {
+        "a": (np.int32, _NONE),
+        "b": (np.int32, _NONE),
+        "generation": (np.int32, 0),
+        "client_known": (np.bool_, 0),
+        "first_number": (np.int64, 0),
+        "first_time": (np.int64, 0),
+        "last_time": (np.int64, 0),
+        "syn_time": (np.int64, _NONE),
+        "handshake": (np.int64, _NONE),
+    }
+    a: Int32s
+    b: Int32s
+    generation: Int32s
+    client_known: Bools
+    first_number: Int64s
+    first_time: Int64s
+    last_time: Int64s
+    syn_time: Int64s
+    handshake: Int64s
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.streams = Streams()
+
+    def add(self, a: int, b: int, generation: int, time: int, number: int) -> int:
+        """A new connection; returns its id."""
+        new = len(self)
+        self.grow(new + 1)
+        self.streams.grow(2 * new + 2)
+        self.a[new], self.b[new], self.generation[new] = a, b, generation
+        self.first_time[new] = self.last_time[new] = time
+        self.first_number[new] = number
+        return new
+
+    def __getitem__(self, connection: int) -> Connection:
+        if not 0 <= connection < len(self):
+            raise IndexError(connection)
+        streams = self.streams
+        names = Direction.__dataclass_fields__
+        both = [
+            Direction(**{name: getattr(streams, name)[2 * connection + side].item() for name in names})
+            for side in (0, 1)
+        ]
+        return Connection(
+            id=connection,
+            a=int(self.a[connection]),
+            b=int(self.b[connection]),
+            generation=int(self.generation[connection]),
+            client_known=bool(self.client_known[connection]),
+            first_number=int(self.first_number[connection]),
+            first_time=int(self.first_time[connection]),
+            last_time=int(self.last_time[connection]),
+            handshake=int(self.handshake[connection]),
+            directions=(both[0], both[1]),
+        )

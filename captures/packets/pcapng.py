@@ -1,0 +1,307 @@
+"""The pcapng file format: typed blocks, in sections that each have their own byte order and interfaces.
+
+Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. Read are section headers, interface
+descriptions, enhanced, simple and (obsolete) packet blocks, interface statistics for their drop counts, and
+decryption secrets, whose bytes are kept for whoever decrypts. Other blocks are counted and passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as StructError  # noqa: N812  # the name says what it is
+
+import numpy as np
+
+from captures.packets.errors import CaptureError
+from captures.packets.records import Interface, Parsed, Records, empty_records
+from captures.packets.source import Source
+from captures.packets.table import Bools, Bytes, Int64s, Statistics
+from captures.packets.walk import view, walk
+
+SECTION_HEADER = 0x0A0D0D0A  # the same in both byte orders, section 4.1
+INTERFACE_DESCRIPTION = 1
+OBSOLETE_PACKET = 2
+SIMPLE_PACKET = 3
+NAME_RESOLUTION = 4
+INTERFACE_STATISTICS = 5
+ENHANCED_PACKET = 6
+DECRYPTION_SECRETS = 0x0A
+
+_NAMES = {NAME_RESOLUTION: "name resolution", INTERFACE_STATISTICS: "interface statistics"}
+_NAMES |= {DECRYPTION_SECRETS: "decryption secrets", 0x0BAD: "custom", 0x40000BAD: "custom"}
+_BYTE_ORDER_MAGIC = 0x1A2B3C4D
+_TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
+_MAX_SECRETS = 64 << 20
+_NEW_SPAN = 1 << 16
+
+# option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
+_COMMENT = 1
+_IF_NAME, _IF_DESCRIPTION, _IF_RESOLUTION, _IF_OFFSET = 2, 3, 9, 14
+_DROPPED_BY_INTERFACE, _DROPPED_BY_SYSTEM = 5, 7
+
+
+def is_pcapng(magic: bytes) -> bool:
+    """Whether a file that begins with these four bytes is a pcapng file."""
+    return int.from_bytes(magic, "big") == SECTION_HEADER
+
+
+class PcapngFormat:
+    """One pcapng file and what was met in it so far.
+
+    :ivar interfaces: all interfaces of all sections, in file order
+    :ivar secrets: TLS key logs (NSS format) of the decryption secrets blocks
+
+    :raises CaptureError: if the file does not begin with a whole section header
+    """
+
+    length_field = 4
+    base = 0
+    minimum = 12
+    maximum = 1 << 28
+    multiple = 4
+    start = 0
+
+    def __init__(self, source: Source, statistics: Statistics) -> None:
+        self.interfaces: list[Interface] = []
+        self.secrets: list[bytes] = []
+        self._statistics = statistics
+        self._first_interface = 0  # of the current section
+        self._drops: dict[int, int] = {}
+        self._switch(False)
+        header = source.read(0, 28)
+        if len(header) < 28:
+            reason = f"the pcapng section header is cut: {len(header)} of 28 bytes"
+            raise CaptureError(source.path, len(header), reason)
+        if not self._set_byte_order(np.frombuffer(header, np.uint8), 0):
+            raise CaptureError(source.path, 8, "the pcapng section header has no byte-order magic")
+
+    def _switch(self, big_endian: bool) -> None:
+        self.big_endian = big_endian
+        order = self._order = ">" if big_endian else "<"
+        self.marker = (3 if big_endian else 0, ENHANCED_PACKET, 0)
+        self._u16s = Struct(order + "HH")
+        packet = [(name, order + "u4") for name in ("interface", "high", "low", "captured", "wire")]
+        self._block = np.dtype([("type", order + "u4"), ("length", order + "u4")])
+        self._packet = np.dtype(packet)
+
+    def _set_byte_order(self, data: Bytes, at: int) -> bool:
+        """Take the byte order of the section header at `at`; False if it is none."""
+        magic = bytes(data[at + 8 : at + 12])
+        for big_endian in (False, True):
+            if int.from_bytes(magic, "big" if big_endian else "little") == _BYTE_ORDER_MAGIC:
+                if big_endian != self.big_endian:
+                    self._switch(big_endian)
+                return True
+        return False
+
+    def believable(self, data: Bytes, places: Int64s, end: int) -> Bools:
+        """Where a block may be: its length is repeated at its end, as section 3.1 demands."""
+        inside = places + 12 <= end
+        places = np.where(inside, places, 0)
+        length = view(data, self._block)[places]["length"].astype(np.int64)
+        good: Bools = inside & (length >= 12) & (length <= self.maximum) & (length & 3 == 0)
+        last = np.where(good & (places + length <= end), places + length - 4, 0)
+        good &= (last == 0) | (view(data, self._order + "u4")[last] == length)
+        return good
+
+    def parse(self, data: Bytes, start: int, end: int) -> Parsed:
+        """All complete blocks of ``data[start:end]``, over section headers of either byte order."""
+        parts: list[Records] = []
+        # After a change of byte order only a little is walked at first: the next change may be near, and
+        # what was walked beyond it would be wasted, again and again.
+        place, span = start, end - start
+        while True:
+            if end - place >= 12 and bytes(data[place : place + 4]) == b"\x0a\x0d\x0d\x0a":
+                was = self.big_endian
+                if not self._set_byte_order(data, place):
+                    return Parsed(_concatenate(parts), place, "a section header without byte-order magic")
+                if self.big_endian != was:
+                    span = _NEW_SPAN
+            limit = min(place + span, end)
+            walked = walk(data, place, limit, self)
+            foreign = self._first_foreign(data, walked.offsets)
+            offsets = walked.offsets[:foreign]
+            parts.append(self._records(data, offsets))
+            if foreign < len(walked.offsets):
+                place = int(walked.offsets[foreign])
+            elif walked.end > place and walked.damaged:
+                place = walked.end  # a section of the other byte order, or real damage: look again
+            elif walked.damaged:
+                return Parsed(_concatenate(parts), walked.end, "a block of an impossible length")
+            elif limit == end:
+                return Parsed(_concatenate(parts), walked.end)
+            else:
+                place, span = walked.end, span * 4
+
+    def _first_foreign(self, data: Bytes, offsets: Int64s) -> int:
+        """Index of the first section header whose byte order is not the current one."""
+        types = view(data, self._order + "u4")[offsets]
+        for index in np.flatnonzero(types == SECTION_HEADER).tolist():
+            at = int(offsets[index]) + 8
+            if (
+                int.from_bytes(bytes(data[at : at + 4]), "big" if self.big_endian else "little")
+                != _BYTE_ORDER_MAGIC
+            ):
+                return int(index)
+        return len(offsets)
+
+    def _records(self, data: Bytes, offsets: Int64s) -> Records:
+        """The packets among the blocks at `offsets`; takes in what the other blocks say."""
+        if not len(offsets):
+            return empty_records()
+        block = view(data, self._block)[offsets]
+        kind = block["type"]
+        length = block["length"].astype(np.int64)
+        is_packet = (kind == ENHANCED_PACKET) | (kind == SIMPLE_PACKET) | (kind == OBSOLETE_PACKET)
+        first_interface = np.full(len(offsets), self._first_interface, np.int64)
+        if not is_packet.all():
+            for index in np.flatnonzero(~is_packet).tolist():
+                at, size = int(offsets[index]), int(length[index])
+                self._other(int(kind[index]), data[at : at + size - 4].tobytes())
+                if kind[index] == SECTION_HEADER:
+                    first_interface[index:] = self._first_interface
+            offsets, kind, length = offsets[is_packet], kind[is_packet], length[is_packet]
+            first_interface = first_interface[is_packet]
+        return self._packets(data, offsets, kind, length, first_interface)
+
+    def _packets(
+        self, data: Bytes, offsets: Int64s, kind: np.ndarray, length: Int64s, first_interface: Int64s
+    ) -> Records:
+        fields = view(data, self._packet)[offsets + 8]
+        interface = fields["interface"].astype(np.int64)
+        captured = fields["captured"].astype(np.int64)
+        wire = fields["wire"].astype(np.int64)
+        ticks = fields["high"].astype(np.uint64) << np.uint64(32) | fields["low"]
+        frame = offsets + 28
+        obsolete = kind == OBSOLETE_PACKET
+        if obsolete.any():  # 16 bits of interface number, then 16 bits of drop count
+            interface[obsolete] = view(data, self._order + "u2")[offsets[obsolete] + 8]
+        simple = kind == SIMPLE_PACKET
+        room = length - 32
+        if simple.any():
+            interface[simple] = 0
+            frame[simple] -= 16
+            room[simple] += 16
+            wire[simple] = view(data, self._order + "u4")[offsets[simple] + 8]
+            snapshot = self._snapshot(first_interface[simple])
+            captured[simple] = np.minimum(wire[simple], snapshot)
+        interface += first_interface
+        # a damaged block may claim more than it holds
+        captured = np.clip(captured, 0, np.maximum(room, 0))
+        interface[interface >= len(self.interfaces)] = -1
+        time = self._times(ticks, interface)
+        time[simple] = 0
+        records = Records(frame, captured, np.maximum(wire, captured), time, interface.astype(np.int32))
+        with_options = ~simple & (room - (captured + 3 & ~3) >= 8)
+        for row in np.flatnonzero(with_options).tolist():
+            at = int(frame[row] + (captured[row] + 3 & ~3))
+            texts = [
+                value.decode(errors="replace")
+                for code, value in self._options(data[at : int(offsets[row] + length[row]) - 4].tobytes())
+                if code == _COMMENT
+            ]
+            if texts:
+                records.comments[row] = "\n".join(texts)
+        return records
+
+    def _snapshot(self, interface: Int64s) -> Int64s:
+        lengths = [each.snapshot_length or self.maximum for each in self.interfaces] or [self.maximum]
+        return np.array(lengths, np.int64)[np.minimum(interface, len(lengths) - 1)]
+
+    def _times(self, ticks: np.ndarray, interface: Int64s) -> Int64s:
+        """Nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface."""
+        time = np.zeros(len(ticks), np.int64)
+        for number in np.flatnonzero(np.bincount(interface + 1)) - 1:
+            clock = self.interfaces[number] if number >= 0 else Interface(0)
+            mine = interface == number
+            units = np.uint64(clock.units)
+            seconds = (ticks[mine] // units).astype(np.int64)
+            rest = ticks[mine] % units
+            if clock.units <= 1_000_000_000 and 1_000_000_000 % clock.units == 0:
+                nanoseconds = rest.astype(np.int64) * (1_000_000_000 // clock.units)
+            else:  # finer than a nanosecond, or a power of two: exact to a nanosecond or two
+                nanoseconds = (rest.astype(np.float64) * (1e9 / clock.units)).astype(np.int64)
+            time[mine] = (seconds + clock.offset) * 1_000_000_000 + nanoseconds
+        return time
+
+    def _other(self, kind: int, block: bytes) -> None:
+        """A block that is not a packet, less its last four bytes. One too short for its kind is only counted."""
+        try:
+            if kind == SECTION_HEADER:
+                self._first_interface = len(self.interfaces)
+            elif kind == INTERFACE_DESCRIPTION:
+                self.interfaces.append(self._interface(block))
+            else:
+                if kind == DECRYPTION_SECRETS:
+                    self._keep_secrets(block)
+                elif kind == INTERFACE_STATISTICS:
+                    self._drop_counts(block)
+                self._statistics.blocks_skipped[_NAMES.get(kind, f"type {kind:#x}")] += 1
+        except StructError:
+            self._statistics.blocks_skipped[f"type {kind:#x}, too short"] += 1
+
+    def _interface(self, block: bytes) -> Interface:
+        link_type, _, snapshot = Struct(self._order + "HHI").unpack_from(block, 8)
+        interface = Interface(link_type, snapshot)
+        for code, value in self._options(block[16:]):
+            if code == _IF_NAME:
+                interface.name = value.decode(errors="replace")
+            elif code == _IF_DESCRIPTION:
+                interface.description = value.decode(errors="replace")
+            elif code == _IF_RESOLUTION and value:
+                exponent = value[0] & 0x7F
+                # beyond these a 64-bit tick count could not hold one second
+                interface.units = 1 << min(exponent, 63) if value[0] & 0x80 else 10 ** min(exponent, 18)
+            elif code == _IF_OFFSET and len(value) == 8:
+                seconds = int.from_bytes(value, "big" if self.big_endian else "little", signed=True)
+                interface.offset = max(min(seconds, 1 << 33), -(1 << 33))  # what nanoseconds can express
+        return interface
+
+    def _keep_secrets(self, block: bytes) -> None:
+        kind, size = Struct(self._order + "II").unpack_from(block, 8)
+        if kind == _TLS_KEY_LOG and sum(map(len, self.secrets)) + size <= _MAX_SECRETS:
+            self.secrets.append(block[16:][:size])
+
+    def _drop_counts(self, block: bytes) -> None:
+        """Interface statistics hold totals so far: the last block of each interface counts."""
+        (interface,) = Struct(self._order + "I").unpack_from(block, 8)
+        dropped = sum(
+            int.from_bytes(value, "big" if self.big_endian else "little")
+            for code, value in self._options(block[20:])
+            if code in (_DROPPED_BY_INTERFACE, _DROPPED_BY_SYSTEM) and len(value) == 8
+        )
+        number = self._first_interface + interface
+        self._statistics.dropped += dropped - self._drops.get(number, 0)
+        self._drops[number] = dropped
+
+    def _options(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Options as (code, value), up to the end mark or to one that does not fit (section 3.5)."""
+        at = 0
+        while at + 4 <= len(data):
+            code, length = self._u16s.unpack_from(data, at)
+            if code == 0 or at + 4 + length > len(data):
+                return
+            yield code, data[at + 4 : at + 4 + length]
+            at += 4 + (length + 3 & ~3)
+
+
+def _concatenate(parts: list[Records]) -> Records:
+    parts = [part for part in parts if len(part)]
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return empty_records()
+    comments: dict[int, str] = {}
+    rows = 0
+    for part in parts:
+        comments |= {rows + row: text for row, text in part.comments.items()}
+        rows += len(part)
+    return Records(
+        frame=np.concatenate([part.frame for part in parts]),
+        captured=np.concatenate([part.captured for part in parts]),
+        wire=np.concatenate([part.wire for part in parts]),
+        time=np.concatenate([part.time for part in parts]),
+        interface=np.concatenate([part.interface for part in parts]),
+        comments=comments,
+    )

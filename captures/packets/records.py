@@ -1,0 +1,72 @@
+"""Packet records as both file formats yield them, before anyone looks inside the frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from captures.packets.table import Int32s, Int64s
+
+
+@dataclass(slots=True)
+class Interface:
+    """Where packets were captured.
+
+    :ivar link_type: number of the link layer (https://www.tcpdump.org/linktypes.html)
+    :ivar snapshot_length: bytes kept of each packet, 0 if not limited
+    :ivar name: ``eth0`` and the like, empty if the file does not say
+    :ivar description: text of the capturing tool
+    :ivar units: clock ticks per second
+    :ivar offset: seconds to add to each time stamp (pcapng if_tsoffset)
+    """
+
+    link_type: int
+    snapshot_length: int = 0
+    name: str = ""
+    description: str = ""
+    units: int = 1_000_000
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Records:
+    """Packet records of one buffer, one row each, in file order.
+
+    :ivar frame: int64, index in the buffer of the first byte of the frame
+    :ivar captured: int64, bytes of the frame that are in the file
+    :ivar wire: int64, bytes the frame had on the wire, at least `captured`
+    :ivar time: int64, nanoseconds since the epoch, 0 if unknown
+    :ivar interface: int32, index of the interface; -1 if the file does not declare it
+    :ivar comments: comments by row
+    """
+
+    frame: Int64s
+    captured: Int64s
+    wire: Int64s
+    time: Int64s
+    interface: Int32s
+    comments: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What a format made of a buffer.
+
+    :ivar records: the complete packet records
+    :ivar end: index in the buffer of the first byte not used
+    :ivar damaged: why the bytes at `end` cannot be a record, or empty: then bytes are missing
+    """
+
+    records: Records
+    end: int
+    damaged: str = ""
+
+
+def empty_records() -> Records:
+    """No records."""
+    none = np.empty(0, np.int64)
+    return Records(none, none, none, none, np.empty(0, np.int32))

@@ -1,0 +1,233 @@
+"""The columns that travel between the steps: packets, segments, gaps, and what was counted on the way.
+
+Every column is a numpy array; the arrays of one table have the same length and the same order. Times are
+int64 nanoseconds since the Unix epoch; a time of 0 means that the capture carries none. Offsets are byte
+offsets for :meth:`captures.packets.source.Source.read`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from captures.packets.addresses import AddressBook
+    from captures.packets.source import Source
+
+Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+UInt16s = NDArray[np.uint16]
+UInt32s = NDArray[np.uint32]
+
+# TCP flags as in the header's 14th byte (RFC 9293 section 3.1).
+FIN = 0x01
+SYN = 0x02
+RST = 0x04
+PSH = 0x08
+ACK = 0x10
+URG = 0x20
+
+
+class GapCause(IntEnum):
+    """Why bytes of a stream are missing."""
+
+    UNKNOWN = 0
+    """Given up: too much was waiting behind the hole, or the capture or connection ended."""
+    NOT_CAPTURED = 1
+    """The receiver acknowledged the bytes, so they were delivered; the capture lacks them."""
+    SNAPLEN = 2
+    """The packet was captured, but cut short by the snapshot length."""
+
+    @property
+    def label(self) -> str:
+        """The cause in words."""
+        return ("unknown", "not captured", "cut by the snapshot length")[self]
+
+
+@dataclass(slots=True)
+class Damage:
+    """A place of the capture file that could not be read.
+
+    :ivar offset: byte offset in the (decompressed) capture
+    :ivar skipped: bytes passed over to go on; 0 if reading ended here
+    :ivar reason: what is wrong, in words
+    """
+
+    offset: int
+    skipped: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What the reader met in a capture so far. Every packet record is counted under exactly one outcome.
+
+    ``packets == tcp + sum(not_tcp.values()) + fragments_waiting`` holds at any time.
+
+    :ivar packets: packet records in the file
+    :ivar tcp: packets that became a row of a :class:`PacketBlock`
+    :ivar not_tcp: packets that did not, by reason: ``UDP``, ``ARP``, ``IP fragment``, ``malformed IP``,
+        ``headers cut by the snapshot length``, ``link type 147 (USER0)`` and so on
+    :ivar fragments_waiting: IP fragments kept because their datagram is not complete
+    :ivar tunnels: TCP packets found inside a tunnel, by its name
+    :ivar blocks_skipped: pcapng blocks that are not packets and are not needed, by name
+    :ivar dropped: packets the capturing machine reports as dropped (pcapng interface statistics)
+    :ivar cut: TCP packets whose payload was cut by the snapshot length
+    :ivar damage: places of the file that could not be read
+    """
+
+    packets: int = 0
+    tcp: int = 0
+    not_tcp: Counter[str] = field(default_factory=Counter)
+    fragments_waiting: int = 0
+    tunnels: Counter[str] = field(default_factory=Counter)
+    blocks_skipped: Counter[str] = field(default_factory=Counter)
+    dropped: int = 0
+    cut: int = 0
+    damage: list[Damage] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PacketBlock:
+    """The TCP packets of one block of a capture file, one row each, in file order.
+
+    :ivar source: where the bytes are
+    :ivar data: the bytes ``[file_offset, file_offset + size)`` of the source, already in memory; the array
+        is longer than that, the rest is padding
+    :ivar file_offset: offset of ``data[0]`` in the source
+    :ivar size: bytes of this block
+    :ivar addresses: the endpoints that ``src`` and ``dst`` number
+    :ivar number: int64, 1-based number of the packet record in the file (what Wireshark shows)
+    :ivar time: int64, capture time
+    :ivar src: int32, endpoint that sent the packet
+    :ivar dst: int32, endpoint that it was sent to
+    :ivar seq: uint32, sequence number
+    :ivar ack: uint32, acknowledgment number (valid where ``flags & ACK``)
+    :ivar flags: uint8
+    :ivar window: uint16, unscaled
+    :ivar offset: int64, where the payload begins in the source
+    :ivar length: int32, payload bytes on the wire
+    :ivar captured: int32, payload bytes in the file, at most ``length``
+    :ivar interface: int32, 0-based over all sections of the file
+    :ivar comments: pcapng packet comments by packet number, TCP or not
+    """
+
+    source: Source
+    data: Bytes
+    file_offset: int
+    size: int
+    addresses: AddressBook
+    number: Int64s
+    time: Int64s
+    src: Int32s
+    dst: Int32s
+    seq: UInt32s
+    ack: UInt32s
+    flags: Bytes
+    window: UInt16s
+    offset: Int64s
+    length: Int32s
+    captured: Int32s
+    interface: Int32s
+    comments: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Holes in streams, sorted by stream, then position.
+
+    :ivar stream: int64, as in :class:`SegmentBlock`
+    :ivar position: int64, stream position of the first missing byte
+    :ivar missing: int64, bytes missing; 0 where their number cannot be known (the stream goes on at
+        ``position``, and what follows does not belong to what came before)
+    :ivar cause: uint8, a :class:`GapCause`
+    :ivar segment: int64, row of the segment block before which the hole lies, or the row after the
+        stream's last one
+    """
+
+    stream: Int64s
+    position: Int64s
+    missing: Int64s
+    cause: Bytes
+    segment: Int64s
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+
+@dataclass(slots=True)
+class SegmentBlock:
+    """Payload in stream order: what one block of packets delivered, sorted by stream, then position.
+
+    The segments and gaps of a stream tile it: each begins where the one before ended, within a block and
+    from block to block, with no overlap and nothing left out.
+
+    :ivar stream: int64, ``2 * connection + direction``; direction 0 is sent by endpoint ``a`` of the
+        connection, 1 by ``b``
+    :ivar position: int64, position in the stream; 0 is the first byte after the SYN, or the first captured
+        one where the SYN was not captured
+    :ivar offset: int64, where the bytes are in the source
+    :ivar length: int64, bytes, never 0
+    :ivar time: int64, capture time of the packet that carried the bytes
+    :ivar delivered: int64, when the bytes were in order: ``time``, or that of the later packet which
+        filled the hole before them
+    :ivar number: int64, packet number
+    :ivar flags: uint8, TCP flags of that packet
+    :ivar gaps: the holes
+    :ivar connections: ids of the connections first seen in this block
+    :ivar source: where the bytes are
+    :ivar block: the packets this came from, None for what :meth:`TcpAssembler.finish` flushed
+    """
+
+    stream: Int64s
+    position: Int64s
+    offset: Int64s
+    length: Int64s
+    time: Int64s
+    delivered: Int64s
+    number: Int64s
+    flags: Bytes
+    gaps: Gaps
+    connections: range
+    source: Source | None
+    block: PacketBlock | None
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+    def payload(self, padding: int = 0) -> tuple[bytes, Int64s]:
+        """All bytes of the block in one object, in row order.
+
+        Bytes of the block in memory are sliced from there; those of earlier blocks (they waited behind a
+        hole) are read from the source.
+
+        :param padding: zero bytes to append, so that fixed-size gathers near the end stay inside
+        :returns: the bytes, and for each row the index of its first byte (int64)
+        """
+        starts = np.cumsum(self.length) - self.length
+        block = self.block
+        if block is None:
+            parts: list[bytes | memoryview] = [b""] * len(self)
+            elsewhere = list(range(len(self)))
+        else:
+            begin = self.offset - block.file_offset
+            end = begin + self.length
+            view = block.data.data
+            parts = [view[low:high] for low, high in zip(begin.tolist(), end.tolist(), strict=True)]
+            elsewhere = np.flatnonzero((begin < 0) | (end > block.size)).tolist()
+        for row in elsewhere:
+            assert self.source is not None
+            parts[row] = self.source.read(int(self.offset[row]), int(self.length[row]))
+        if padding:
+            parts.append(bytes(padding))
+        return b"".join(parts), starts

@@ -1,0 +1,38 @@
+"""The command line. One file per command; heavy packages are imported when a command runs, not before."""
+
+from __future__ import annotations
+
+import click
+
+from kproxy.cli.completion import completion
+from kproxy.cli.read import read
+
+EPILOG = """\b
+Examples:
+  kproxy read kafka.pcap                     one line per exchange
+  kproxy read -V -c 3 kafka.pcap             the first three, every field
+  kproxy read --exchange 17 kafka.pcap       one of them, byte by byte
+  kproxy read --json kafka.pcap | jq .api    for programs
+  tcpdump -w - port 9092 | kproxy read -     from a pipe
+
+\b
+Exit codes: 0 all decoded, 1 a file could not be read, 2 wrong usage,
+3 something was lost, undecodable, or there was no Kafka in it.
+"""
+
+
+@click.group(
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="kproxy", message="kproxy %(version)s")
+def main() -> None:
+    """Show what Kafka clients and brokers say to each other.
+
+    kproxy decodes every Kafka API in every version from 0.8 to 4.x, pairs each request with its response, and
+    explains the conversation.
+    """
+
+
+main.add_command(read)
+main.add_command(completion)

@@ -1,0 +1,140 @@
+"""One line per exchange, in columns.
+
+On a terminal lines are cut to its width, and values that repeat those of the line above are dimmed. In a pipe
+nothing is cut or coloured.
+"""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+import click
+
+from captures.exchanges import Exchange, Flag
+from kproxy.cli.times import clock, milliseconds, zone_name
+
+GAP = "  "
+_LEAST = {"#": 6, "time": 12, "ms": 8, "client": 14, "broker": 15}
+_MOST = {"client": 24, "broker": 22}
+_NARROW = 100
+
+
+class Lines:
+    """Formats exchanges.
+
+    :param width: columns of the terminal, or None for a pipe
+    :param zone: zone of the times; None is the local one
+    :param color: whether to colour
+    """
+
+    def __init__(self, width: int | None, zone: tzinfo | None, *, color: bool) -> None:
+        self._width = width
+        self._zone = zone
+        self._color = color
+        self._last: tuple[str, str] = ("", "")
+        self._columns = dict(_LEAST)
+        self._texts = (46, 40)
+        if width is not None:
+            if width < _NARROW:
+                self._columns["client"], self._columns["broker"] = 10, 10
+            fixed = sum(self._columns.values()) + len(GAP) * (len(self._columns) + 1)
+            rest = max(width - fixed, 30)
+            self._texts = (rest * 11 // 20, rest - rest * 11 // 20)
+
+    def fit(self, exchanges: list[Exchange]) -> None:
+        """Choose column widths by the first exchanges."""
+        if self._width is not None and self._width < _NARROW:
+            return
+        for name, values in (
+            ("client", [shown_client(exchange) for exchange in exchanges]),
+            ("broker", [exchange.broker for exchange in exchanges]),
+        ):
+            longest = max(map(len, values), default=0)
+            extra = min(max(longest, _LEAST[name]), _MOST[name]) - self._columns[name]
+            self._columns[name] += extra
+            if self._width is not None:
+                rest = sum(self._texts) - extra
+                self._texts = (rest * 11 // 20, rest - rest * 11 // 20)
+
+    def header(self, time: int) -> str:
+        """Return the line of column names."""
+        columns = self._columns
+        title = (
+            f"{'#':>{columns['#']}}{GAP}{'time':<{columns['time']}}{GAP}{'ms':>{columns['ms']}}{GAP}"
+            f"{'client':<{columns['client']}}{GAP}{'broker':<{columns['broker']}}{GAP}"
+            f"{'request':<{self._texts[0]}}{GAP}response    (times in {zone_name(time, self._zone)})"
+        )
+        return click.style(title, bold=True) if self._color else title
+
+    def line(self, exchange: Exchange) -> str:
+        """Return the line of one exchange."""
+        columns = self._columns
+        client, broker = shown_client(exchange), exchange.broker
+        latency = "-" if exchange.latency is None else milliseconds(exchange.latency)
+        request, response, colour = request_text(exchange), *response_text(exchange)
+        cells = [
+            f"{exchange.number:>{columns['#']}}",
+            clock(exchange.time, self._zone),
+            f"{latency:>{columns['ms']}}",
+            self._repeated(self._cell(client, columns["client"]), client == self._last[0]),
+            self._repeated(self._cell(broker, columns["broker"]), broker == self._last[1]),
+            self._cell(request, self._texts[0]),
+        ]
+        last = response if self._width is None else _cut(response, self._texts[1])
+        cells.append(click.style(last, fg=colour) if self._color and colour else last)
+        self._last = (client, broker)
+        return GAP.join(cells).rstrip()
+
+    def _cell(self, text: str, width: int) -> str:
+        return f"{text if self._width is None else _cut(text, width):<{width}}"
+
+    def _repeated(self, text: str, repeated: bool) -> str:
+        return click.style(text, dim=True) if self._color and repeated else text
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def shown_client(exchange: Exchange) -> str:
+    """Return the client ID, or the client's address where it has none."""
+    return exchange.client_id or exchange.client
+
+
+def request_text(exchange: Exchange) -> str:
+    """Return API, version and gist of the request."""
+    if exchange.api_key is None:
+        token = exchange.annotations.decoded.get("request.token")
+        who = token.get("mechanism", "") if isinstance(token, dict) else ""
+        return f"SASL token  {who}".rstrip() if Flag.SASL_TOKEN in exchange.flag else "(request not captured)"
+    name = f"{exchange.api} v{exchange.version}"
+    return f"{name}  {exchange.gist[0]}".rstrip()
+
+
+def response_text(exchange: Exchange) -> tuple[str, str | None]:
+    """Return the gist of the response with what is special about it, and a colour or None."""
+    flag, gist = exchange.flag, exchange.gist[1]
+    notes = []
+    if exchange.response is not None and exchange.response.guess:
+        notes.append(f"({exchange.response.guess})")
+    elif exchange.request is not None and exchange.request.guess:
+        notes.append(f"({exchange.request.guess})")
+    for side, problem in (exchange.problems + exchange.annotations.problems)[:1]:
+        at = f" at byte {problem.offset}" if problem.offset >= 0 else ""
+        notes.append(f"[{side}{at}: {problem.reason}]")
+    if Flag.NO_RESPONSE_EXPECTED in flag:
+        return " ".join(["(none expected)", *notes]), None
+    if Flag.SASL_TOKEN in flag:
+        return " ".join(["(token)" if exchange.response_size else "(no token back)", *notes]), None
+    if Flag.UNANSWERED in flag:
+        return " ".join(["NO ANSWER", *notes]), "yellow"
+    if Flag.ORPHAN in flag:
+        return f"response to an unseen request, correlation ID {exchange.correlation_id}", "yellow"
+    colour = None
+    if len(exchange.errors) > len(exchange.expected):
+        colour = "red"
+    elif exchange.expected:
+        notes.append("(expected)")
+    if exchange.problems:
+        colour = "magenta"
+    return "  ".join(filter(None, [gist, " ".join(notes)])), colour

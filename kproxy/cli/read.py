@@ -1,0 +1,281 @@
+"""``kproxy read``: captures to exchanges, as lines, trees or JSON."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, tzinfo
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli.times import Moment, resolve
+
+if TYPE_CHECKING:
+    from captures.exchanges import Capture, Exchange
+    from kproxy.cli.summary import Tally
+
+EXIT_UNREADABLE = 1
+EXIT_INCOMPLETE = 3
+
+_SAMPLE = 200  # exchanges that decide the column widths
+
+
+@click.command(short_help="Show the exchanges of captures.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE...")
+@click.option("-V", "--verbose", is_flag=True, help="Show every field of requests and responses.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per exchange (docs/json.md).")
+@click.option(
+    "--exchange", "number", type=click.IntRange(1), metavar="N", help="Show exchange N byte by byte."
+)
+@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
+@click.option(
+    "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
+)
+@click.option("--to", "end", type=Moment(), help="Leave out what came after.")
+@click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
+@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them.")
+@click.option(
+    "--payload",
+    type=click.Choice(["full", "preview", "none"]),
+    default="full",
+    show_default=True,
+    help="How much of record keys and values to show.",
+)
+@click.option(
+    "--text", is_flag=True, help="With --json: bytes as text where they are UTF-8, instead of base64."
+)
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
+)
+def read(files: tuple[str, ...], **options: Any) -> None:
+    """Show the Kafka exchanges in FILE..., one line each.
+
+    FILE is a pcap or pcapng capture, plain or compressed with gzip or zstd; - reads standard input. Kafka is found
+    on any port by its content. Each line has a request with its response: time, latency, client, broker, what was
+    asked and what was answered.
+
+    A response without its request, a request without an answer, bytes that were lost and messages that could not be
+    decoded are shown as what they are. The closing line counts them.
+    """
+    from captures.packets import CaptureError
+
+    reading = Reading(files, **options)
+    try:
+        reading.run()
+    except CaptureError as error:
+        click.echo(f"kproxy: {error}", err=True)
+        sys.exit(EXIT_UNREADABLE)
+    except BrokenPipeError:
+        # the reader of our output has seen enough (head, less): nothing is wrong
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(0 if reading.clean else EXIT_INCOMPLETE)
+
+
+class Reading:
+    """One run of ``kproxy read``: the options, and what was counted."""
+
+    def __init__(
+        self,
+        files: tuple[str, ...],
+        *,
+        verbose: bool,
+        as_json: bool,
+        number: int | None,
+        count: int | None,
+        begin: str | None,
+        end: str | None,
+        utc: bool,
+        show_secrets: bool,
+        payload: str,
+        text: bool,
+        color: str,
+    ) -> None:
+        import os
+
+        self.files = files
+        self.verbose = verbose
+        self.as_json = as_json
+        self.number = number
+        self.count = count
+        self.begin = begin
+        self.end = end
+        self.zone: tzinfo | None = UTC if utc else None
+        self.show_secrets = show_secrets
+        self.payload: Any = payload
+        self.text = text
+        self.terminal = sys.stdout.isatty()
+        self.color = color == "always" or (
+            color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
+        )
+        self.clean = True
+        self._captures: list[Capture] = []
+
+    def run(self) -> None:
+        """Read the files and print what was asked for."""
+        from kproxy.cli.summary import Tally, notes
+
+        tally = Tally()
+        exchanges = self._exchanges()
+        if self.as_json:
+            self._print_json(_counted(exchanges, tally))
+        elif self.number is not None:
+            self._print_one(exchanges)
+            return
+        else:
+            self._print_lines(_counted(exchanges, tally))
+        self.clean = tally.clean(self._captures)
+        to_stderr = not self.terminal or self.as_json
+        for capture in self._captures:
+            for note in notes(capture):
+                click.echo(f"kproxy: {note}", err=True)
+        sys.stdout.flush()
+        click.echo(tally.sentence(self._captures), err=to_stderr)
+
+    # ------------------------------------------------------------ what to show
+    def _exchanges(self) -> Iterator[Exchange]:
+        chosen = self._in_time()
+        return islice(chosen, self.count) if self.count else chosen
+
+    def _in_time(self) -> Iterator[Exchange]:
+        number, first = 1, None
+        for path in self.files:
+            capture = self._open(path)
+            reader = self._reader(capture, number)
+            number += len(reader)
+            if first is None and len(capture.connections):
+                first = int(capture.connections.first_time.min())
+            low = resolve(self.begin, first or 0, self.zone) if self.begin else None
+            high = resolve(self.end, first or 0, self.zone) if self.end else None
+            if self.number is not None:
+                if self.number < number:
+                    yield reader.exchange(self.number - (number - len(reader)))
+                    return
+                continue
+            for exchange in reader:
+                if (low is None or exchange.time >= low) and (high is None or exchange.time <= high):
+                    yield exchange
+
+    def _open(self, path: str) -> Capture:
+        from captures.exchanges import open_capture
+
+        capture = open_capture(path)
+        self._captures.append(capture)
+        with _progress(path) as progress:
+            capture.read(progress)
+        return capture
+
+    def _reader(self, capture: Capture, number: int) -> Any:
+        from captures.exchanges import ExchangeReader
+
+        return ExchangeReader(
+            capture,
+            show_secrets=self.show_secrets,
+            payload=self.payload,
+            annotate=self.as_json or self.verbose or self.number is not None,
+            gist=not self.as_json,
+            first_number=number,
+        )
+
+    # ------------------------------------------------------------ how to show it
+    def _print_lines(self, exchanges: Iterator[Exchange]) -> None:
+        from kproxy.cli.lines import Lines
+        from kproxy.cli.tree import exchange_tree
+
+        width = shutil.get_terminal_size().columns if self.terminal else None
+        lines = Lines(width, self.zone, color=self.color)
+        sample = list(islice(exchanges, _SAMPLE))
+        lines.fit(sample)
+        if sample:
+            self._echo(lines.header(sample[0].time))
+        for exchange in chain(sample, exchanges):
+            self._echo(lines.line(exchange))
+            if self.verbose:
+                for line in exchange_tree(exchange, color=self.color):
+                    self._echo(line)
+
+    def _print_json(self, exchanges: Iterable[Exchange]) -> None:
+        import msgspec
+
+        encode = msgspec.json.Encoder().encode
+        write = sys.stdout.buffer.write
+        for exchange in exchanges:
+            shape = exchange.to_json()
+            write(encode(_texts(shape) if self.text else shape))
+            write(b"\n")
+
+    def _print_one(self, exchanges: Iterator[Exchange]) -> None:
+        from kproxy.cli.lines import Lines
+        from kproxy.cli.tree import traced_frame
+
+        exchange = next(exchanges, None)
+        if exchange is None:
+            total = sum(len(capture.table) for capture in self._captures)
+            raise click.UsageError(f"there is no exchange {self.number}: the capture has {total:,}")
+        self._echo(Lines(None, self.zone, color=self.color).line(exchange))
+        masked = set(exchange.annotations.masked)
+        for side, body in (("request", exchange.request), ("response", exchange.response)):
+            if body is not None:
+                self._echo("")
+                for line in traced_frame(body, side, exchange.annotations.decoded, masked=masked):
+                    self._echo(line)
+        for side, problem in exchange.problems + exchange.annotations.problems:
+            at = f"byte {problem.offset}: " if problem.offset >= 0 else ""
+            self._echo(f"! {side}: {at}{problem.path + ': ' if problem.path else ''}{problem.reason}")
+        self.clean = exchange.decoded_fully
+
+    def _echo(self, line: str) -> None:
+        sys.stdout.write(f"{line}\n")
+
+
+def _counted(exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
+    for exchange in exchanges:
+        tally.add(exchange)
+        yield exchange
+
+
+def _texts(value: Any) -> Any:
+    """Return a JSON shape with bytes as text where they are UTF-8."""
+    if isinstance(value, dict):
+        return {name: _texts(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_texts(item) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value
+    return value
+
+
+class _progress:  # noqa: N801  # a context manager, used like a function
+    """Shows the reading of a large capture on a terminal; does nothing elsewhere."""
+
+    LEAST = 64 << 20
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._bar: Any = None
+        self._shown = 0
+
+    def __enter__(self) -> Callable[[int, int | None], None] | None:
+        return self._update if sys.stderr.isatty() else None
+
+    def _update(self, done: int, size: int | None) -> None:
+        if size is None or size < self.LEAST:
+            return
+        if self._bar is None:
+            self._bar = click.progressbar(length=size, label=f"reading {self._path}", file=sys.stderr)
+            self._bar.__enter__()
+        self._bar.update(done - self._shown)
+        self._shown = done
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)

@@ -1,0 +1,159 @@
+"""Trees as text: decoded bodies (``read -V``) and traced frames with byte ranges (``read --exchange N``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from captures.exchanges import Exchange
+from dissectors.frames import Body, trace_body
+from dissectors.trace import Node
+
+INDENT = "  "
+MAX_TEXT = 160
+
+
+def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
+    """Yield the lines of both decoded bodies."""
+    for side, body, token in (
+        ("request", exchange.request, exchange.tokens[0]),
+        ("response", exchange.response, exchange.tokens[1]),
+    ):
+        if body is not None:
+            yield f"{INDENT}{click.style(side, bold=True) if color else side}{_about(body)}"
+            yield from _values(
+                body.value, side, 2, exchange.annotations.decoded, set(exchange.annotations.masked)
+            )
+        elif token is not None:
+            yield f"{INDENT}{side}  SASL token, {len(token)} bytes"
+            yield from _inner(exchange.annotations.decoded.get(f"{side}.token"), 2)
+    for side, problem in exchange.problems + exchange.annotations.problems:
+        at = f"byte {problem.offset}: " if problem.offset >= 0 else ""
+        where = f"{problem.path}: " if problem.path else ""
+        text = f"{INDENT}! {side}: {at}{where}{problem.reason}"
+        yield click.style(text, fg="magenta") if color else text
+
+
+def _about(body: Body) -> str:
+    return f"  ({body.guess})" if body.guess else ""
+
+
+def _values(value: Any, path: str, depth: int, decoded: Mapping[str, Any], masked: set[str]) -> Iterator[str]:
+    pad = INDENT * depth
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _value(f"{pad}{name}", item, f"{path}.{name}", depth, decoded, masked)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _value(f"{pad}[{index}]", item, f"{path}[{index}]", depth, decoded, masked)
+
+
+def _value(
+    head: str, value: Any, path: str, depth: int, decoded: Mapping[str, Any], masked: set[str]
+) -> Iterator[str]:
+    known = decoded.get(path)
+    note = f"  {_short(known)}" if known is not None and not isinstance(known, dict | list) else ""
+    if path in masked:
+        yield f"{head} (masked)"
+    elif isinstance(value, dict) and value:
+        yield f"{head}{note}"
+        yield from _values(value, path, depth + 1, decoded, masked)
+    elif isinstance(value, list | tuple) and value and isinstance(value[0], dict | list):
+        yield f"{head} ({len(value)}){note}"
+        yield from _values(value, path, depth + 1, decoded, masked)
+    else:
+        yield f"{head} {_short(value)}{note}"
+    if isinstance(known, dict | list):
+        yield from _inner(known, depth + 1)
+
+
+def _inner(value: Any, depth: int) -> Iterator[str]:
+    """Show what is known beyond the schema, marked by ``=``."""
+    pad = INDENT * depth
+    items: Any
+    if isinstance(value, dict):
+        items = [(str(name), item) for name, item in value.items()]
+    elif isinstance(value, list | tuple):
+        items = [(f"[{index}]", item) for index, item in enumerate(value)]
+    else:
+        return
+    for name, item in items:
+        if isinstance(item, dict | list | tuple) and item and not _flat(item):
+            yield f"{pad}= {name}"
+            yield from _inner(item, depth + 1)
+        else:
+            yield f"{pad}= {name} {_short(item)}"
+
+
+def _flat(value: Any) -> bool:
+    return isinstance(value, list | tuple) and not any(
+        isinstance(item, dict | list | tuple) for item in value
+    )
+
+
+def _short(value: Any) -> str:
+    """Return a leaf as text."""
+    if isinstance(value, bytes):
+        return _bytes_text(value)
+    if isinstance(value, str):
+        text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
+        return f'"{text}"'
+    if isinstance(value, list | tuple):
+        text = ", ".join(_short(item) for item in value[:50])
+        return f"[{text}{', …' if len(value) > 50 else ''}]"
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bytes_text(value: bytes) -> str:
+    head = value[:MAX_TEXT]
+    try:
+        text = head.decode()
+        printable = text.isprintable()
+    except UnicodeDecodeError:
+        printable = False
+    shown = f'"{text}"' if printable else head[:32].hex(" ")
+    more = "…" if len(value) > (len(head) if printable else 32) else ""
+    return f"{shown}{more} ({len(value)} bytes)"
+
+
+def traced_frame(body: Body, side: str, decoded: Mapping[str, Any], *, masked: set[str]) -> Iterator[str]:
+    """Yield the lines of a traced frame: byte range, field, type, value, and what the field means."""
+    root = trace_body(body, response=side == "response")
+    yield f"{side}: {root.end} bytes{_about(body)}"
+    width = len(str(root.end))
+    for child in root.children or ():
+        yield from _traced(
+            child, 1, width, side if child.name == "body" else f"{side} {child.name}", decoded, masked
+        )
+
+
+def _traced(
+    node: Node, depth: int, width: int, path: str, decoded: Mapping[str, Any], masked: set[str]
+) -> Iterator[str]:
+    place = (
+        f"{node.start:>{width}}-{node.end - 1:>{width}}"
+        if node.end > node.start
+        else f"{node.start:>{width}} {'':>{width}}"
+    )
+    if node.end < 0:
+        place = f"{node.start:>{width}}-{'?':>{width}}"
+    name = f"[{node.name}]" if isinstance(node.name, int) else node.name
+    value = ""
+    if node.children is None:
+        value = " (masked)" if path in masked else f" {_short(node.value)}"
+    elif node.kind == "array":
+        value = f" ({len(node.children)})"
+    known = decoded.get(path)
+    note = f" {_short(known)}" if known is not None and not isinstance(known, dict | list) else ""
+    meaning = f"   — {node.field.doc}" if node.field is not None and node.field.doc else ""
+    yield f"{place}  {INDENT * depth}{name}  {node.kind}{value}{note}{meaning}"
+    for child in node.children or ():
+        inner = f"{path}[{child.name}]" if isinstance(child.name, int) else f"{path}.{child.name}"
+        yield from _traced(child, depth + 1, width, inner, decoded, masked)
+    if isinstance(known, dict | list):
+        for line in _inner(known, depth + 1):
+            yield f"{'':>{2 * width + 1}}  {line}"

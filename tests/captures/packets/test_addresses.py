@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.packets import AddressBook
+from captures.packets.addresses import Interner
+
+
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9))))
+def test_keys_are_numbered_in_the_order_they_are_met(batches: list[list[int]]) -> None:
+    interner, expected = Interner(), dict[int, int]()
+    for batch in batches:
+        ids, fresh = interner.ids(np.array(batch, np.int64))
+        new = [
+            row
+            for row, key in enumerate(batch)
+            if expected.setdefault(key, len(expected)) == -1
+            or (key not in batch[:row] and expected[key] >= len(interner) - len(fresh))
+        ]
+        assert ids.tolist() == [expected[key] for key in batch]
+        assert fresh.tolist() == new
+    assert len(interner) == len(expected)
+
+
+@given(
+    st.lists(
+        st.tuples(st.ip_addresses() | st.just(ip_address("::1")), st.sampled_from([0, 9092, 65535])),
+        min_size=1,
+    )
+)
+def test_endpoints_keep_address_and_port(endpoints: list[tuple[object, int]]) -> None:
+    book = AddressBook()
+    addresses = [(ip_address(str(address)), port) for address, port in endpoints]
+    ids = [book.intern(address.packed, port) for address, port in addresses]
+    assert len(book) == len(set(addresses))
+    for endpoint, (address, port) in zip(ids, addresses, strict=True):
+        assert (book.address(endpoint), book.host(endpoint), book.port(endpoint)) == (
+            address.packed,
+            str(address),
+            port,
+        )
+        expected = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+        assert book.text(endpoint) == expected
+    assert [book.intern(address.packed, port) for address, port in addresses] == ids

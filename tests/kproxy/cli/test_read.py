@@ -1,0 +1,222 @@
+"""``kproxy read`` as its users run it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from click.testing import CliRunner, Result
+
+from kproxy.cli import main
+
+ROOT = Path(__file__).parents[3]
+SAMPLE = ROOT / "captures" / "samples" / "rebalance.pcap"
+EXCHANGES = 402  # INDEX.tsv of the recordings: framed_requests of 21_k430_java_eager_range.pcap
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, [*arguments], input=stdin, catch_exceptions=False)
+
+
+def objects(result: Result) -> list[dict]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def exchanges() -> list[dict]:
+    return objects(run("read", "--json", str(SAMPLE)))
+
+
+def test_one_line_per_exchange() -> None:
+    result = run("read", "--utc", str(SAMPLE))
+    header, *lines = result.stdout.splitlines()
+    assert "request" in header
+    assert "(times in UTC)" in header
+    assert len(lines) == EXCHANGES
+    assert lines[0].split()[:2] == ["1", "09:50:58.908"]
+    # the first join of a Java member is told to come again with an ID: routine, and said to be
+    assert "JoinGroup v9" in lines[17]
+    assert "MEMBER_ID_REQUIRED" in lines[17]
+    assert "(expected)" in lines[17]
+
+
+def test_the_closing_line_counts_and_goes_to_stderr_in_a_pipe() -> None:
+    result = run("read", str(SAMPLE))
+    closing = result.stderr.splitlines()[-1]
+    assert closing.startswith("402 exchanges of 6 clients in 36.7 s:")
+    assert "1 unanswered" in closing
+    assert "0 bytes lost" in closing
+
+
+def test_a_capture_that_was_read_whole_exits_with_0() -> None:
+    assert run("read", str(SAMPLE)).exit_code == 0
+
+
+def test_what_is_not_kafka_is_named_and_exits_with_3(recorded_garbage: Path) -> None:
+    result = run("read", str(recorded_garbage))
+    assert result.exit_code == 3
+    assert "is not Kafka: it looks like HTTP: GET / HTTP/1.1" in result.stderr
+    assert result.stderr.splitlines()[-1] == "No Kafka exchanges."
+
+
+def test_json_has_the_documented_keys(exchanges: list[dict]) -> None:
+    table = (ROOT / "docs" / "json.md").read_text().split("Offsets count")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    documented = {key for row in rows for key in row.split("`")[1::2]}
+    assert len(exchanges) == EXCHANGES
+    assert all(set(exchange) == documented for exchange in exchanges)
+    assert list(exchanges[0])[:3] == ["number", "time", "latency_ns"]
+
+
+def test_json_values(exchanges: list[dict]) -> None:
+    produce = exchanges[10]
+    assert produce["number"] == 11
+    assert produce["time"] == "2026-11-21T09:50:59.065303000Z"
+    assert produce["latency_ns"] == 1_071_000
+    assert (produce["api"], produce["api_key"], produce["version"]) == ("Produce", 0, 10)
+    assert produce["decoded"]["request.acks"] == "ALL"
+    (batch,) = produce["request"]["topic_data"][0]["partition_data"][0]["records"]
+    assert batch["crc_valid"] is True
+    assert batch["records"] == [
+        {"offset": 0, "timestamp": 1795254659014, "key": "azA=", "value": "eyJuIjowfQ==", "headers": []}
+    ]
+
+
+def test_waiting_by_design_is_told_apart_from_slowness(exchanges: list[dict]) -> None:
+    join = exchanges[18]
+    assert join["api"] == "JoinGroup"
+    assert "waited" in join["flags"]
+    assert join["designed_wait_ns"] == join["latency_ns"] > 3_000_000_000
+
+
+def test_expected_errors_are_marked(exchanges: list[dict]) -> None:
+    first_join = exchanges[17]
+    assert first_join["response"]["error_code"] == 79
+    assert first_join["decoded"]["response.error_code"] == "MEMBER_ID_REQUIRED"
+    assert first_join["flags"] == ["expected_error"]
+
+
+def test_topic_ids_are_named_once_told(exchanges: list[dict]) -> None:
+    fetch = exchanges[29]
+    assert fetch["api"] == "Fetch"
+    assert fetch["decoded"]["request.topics[0].topic_id"] == "r2-java_eager_range"
+
+
+def test_text_shows_bytes_as_text() -> None:
+    produce = objects(run("read", "--json", "--text", "-c", "11", str(SAMPLE)))[-1]
+    (batch,) = produce["request"]["topic_data"][0]["partition_data"][0]["records"]
+    assert batch["records"][0]["value"] == '{"n":0}'
+
+
+def test_verbose_shows_every_field() -> None:
+    lines = run("read", "-V", "-c", "11", str(SAMPLE)).stdout.splitlines()
+    assert '    acks -1  "ALL"' in lines
+    assert any(line.strip() == 'value "{"n":0}" (7 bytes)' for line in lines)
+
+
+def test_one_exchange_with_byte_ranges_and_meaning() -> None:
+    lines = run("read", "--exchange", "19", str(SAMPLE)).stdout.splitlines()
+    assert "response: 201 bytes" in lines
+    # offsets count from the first byte of the size field
+    assert any(line.startswith(" 13- 14      error_code  int16 0   — ") for line in lines)
+
+
+def test_an_exchange_that_is_not_there_is_a_usage_error() -> None:
+    result = run("read", "--exchange", "9999", str(SAMPLE))
+    assert result.exit_code == 2
+    assert "there is no exchange 9999: the capture has 402" in result.stderr
+
+
+def test_from_and_to_limit_the_time(exchanges: list[dict]) -> None:
+    shown = objects(
+        run("read", "--json", "--utc", "--from", "09:51:00", "--to", "2026-11-21T09:51:02Z", str(SAMPLE))
+    )
+    expected = [
+        exchange
+        for exchange in exchanges
+        if "2026-11-21T09:51:00" <= exchange["time"] <= "2026-11-21T09:51:02.000000000Z"
+    ]
+    assert shown == expected != []
+
+
+def test_count_stops() -> None:
+    assert len(objects(run("read", "--json", "-c", "3", str(SAMPLE)))) == 3
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_compressed_captures_and_standard_input(pack, tmp_path: Path, exchanges: list[dict]) -> None:
+    packed = pack(SAMPLE.read_bytes())
+    file = tmp_path / "named.anyhow"
+    file.write_bytes(packed)
+    assert objects(run("read", "--json", str(file))) == exchanges
+
+
+def test_standard_input() -> None:
+    command = [sys.executable, "-m", "kproxy", "read", "--json", "-"]
+    with SAMPLE.open("rb") as stdin:
+        done = subprocess.run(command, stdin=stdin, capture_output=True, cwd=ROOT, check=False)
+    assert len(done.stdout.splitlines()) == EXCHANGES
+
+
+def test_several_files_are_numbered_through() -> None:
+    numbers = [exchange["number"] for exchange in objects(run("read", "--json", str(SAMPLE), str(SAMPLE)))]
+    assert numbers == list(range(1, 2 * EXCHANGES + 1))
+
+
+def test_a_file_that_is_no_capture(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("these are no packets at all")
+    result = run("read", str(file))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kproxy: ")
+    assert "notes.txt" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_file_that_is_not_there() -> None:
+    result = run("read", "missing.pcap")
+    assert result.exit_code == 1
+    assert "missing.pcap" in result.stderr
+
+
+def test_a_time_that_is_none() -> None:
+    result = run("read", "--from", "yesterday", str(SAMPLE))
+    assert result.exit_code == 2
+    assert "'yesterday' is no time" in result.stderr
+
+
+def test_secrets_are_masked_unless_asked_for(recorded_scram: Path) -> None:
+    masked = objects(run("read", "--json", str(recorded_scram)))
+    shown = objects(run("read", "--json", "--show-secrets", str(recorded_scram)))
+    tokens = [exchange for exchange in masked if exchange["api"] == "SaslAuthenticate"]
+    assert tokens
+    for exchange in tokens:
+        assert exchange["request"]["auth_bytes"] is None
+        assert "request.auth_bytes" in exchange["masked"]
+    revealed = [
+        exchange["request"]["auth_bytes"] for exchange in shown if exchange["api"] == "SaslAuthenticate"
+    ]
+    assert all(revealed)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m kproxy read {SAMPLE} | head -n 2"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, cwd=ROOT, check=False
+    )
+    assert len(done.stdout.splitlines()) == 2
+    assert b"Traceback" not in done.stderr
+    assert b"Broken pipe" not in done.stderr
+
+
+def test_nothing_is_coloured_in_a_pipe_or_with_no_color() -> None:
+    environment = {**os.environ, "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "kproxy", "read", "-c", "20", str(SAMPLE)]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, check=False, env=environment)
+    assert b"\x1b" not in done.stdout
