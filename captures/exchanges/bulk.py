@@ -166,13 +166,14 @@ class BulkPairing:
             self._client_direction = np.append(self._client_direction, more)
         self._client_direction[connection] = client_direction
 
-    def feed(self, block: SegmentBlock, rows: Bools) -> list[Handover]:
+    def feed(self, block: SegmentBlock, data: bytes, starts: Int64s, rows: Bools) -> list[Handover]:
         """Take the segments of a block that belong to connections handled here.
 
+        :param data: the payload of the block with at least :data:`PADDING` bytes behind it
+        :param starts: where in it each segment begins
         :param rows: which rows of the block: of a stream all, none, or those from some row on
         :returns: connections that turned out not to be ordinary; nothing of this block was kept of them
         """
-        data, starts = block.payload(padding=PADDING)
         heads: list[bytes] = [data]
         before: dict[int, _Stream] = {}
         frames, broken = self._split(block, rows, data, starts, heads, before)
@@ -346,10 +347,10 @@ class BulkPairing:
             np.int64,
         )
         expects = np.ones(len(head), np.bool_)
-        for row in np.flatnonzero((key == PRODUCE) & ~odd).tolist():
-            at = int(requests.head[row]) + 4
-            payload = buffer[at : at + min(int(requests.size[row]) - 4, HEAD_BYTES)]
-            expects[row] = produce_acks(payload, int(version[row])) != 0
+        produce = np.flatnonzero((key == PRODUCE) & ~odd)
+        body = requests.head[produce] + 14 + np.maximum(length[produce], 0)
+        ends = requests.head[produce] + np.minimum(requests.size[produce], HEAD_BYTES)
+        expects[produce] = _expects_answer(buffer, requests.head[produce], body, ends, version[produce])
         return _Heads(
             head["key"].astype(np.int16),
             version,
@@ -456,6 +457,31 @@ def _gather(buffer: bytes, dtype: np.dtype[Any], at: Int64s) -> NDArray[Any]:
     """Read a fixed-size structure at each of many byte offsets."""
     count = max(len(buffer) - dtype.itemsize + 1, 0)
     return np.ndarray((count,), dtype, buffer, 0, (1,))[at]
+
+
+def _expects_answer(
+    buffer: bytes, head: Int64s, body: Int64s, ends: Int64s, version: NDArray[np.int16]
+) -> Bools:
+    """Whether Produce requests ask for a response (acks is not 0).
+
+    :param head: where the frames begin; ``body``: what follows client_id; ``ends``: as far as they may be read
+    """
+    # v9+: tag section, compact transactional_id; v3-v8: classic one; before: none (ProduceRequest.json)
+    flexible, classic = version >= 9, (version >= 3) & (version < 9)
+    reach = len(buffer) - PADDING
+    byte, short = np.dtype("u1"), np.dtype(">i2")
+    tags = np.where(flexible, _gather(buffer, byte, np.minimum(body, reach)), 0)
+    compact = np.where(flexible, _gather(buffer, byte, np.minimum(body + 1, reach)).astype(np.int64), 0)
+    plain = np.where(classic, _gather(buffer, short, np.minimum(body, reach)).astype(np.int64), 0)
+    at = body + np.where(
+        flexible, 2 + np.maximum(compact - 1, 0), np.where(classic, 2 + np.maximum(plain, 0), 0)
+    )
+    expects: Bools = _gather(buffer, short, np.minimum(at, reach)) != 0
+    # tagged header fields, long IDs and cut frames are rare enough for the thorough reading
+    for row in np.flatnonzero((tags > 0) | (compact > 127) | (at + 2 > ends)).tolist():
+        payload = buffer[int(head[row]) + 4 : int(ends[row])]
+        expects[row] = produce_acks(payload, int(version[row])) != 0
+    return expects
 
 
 def _nth_of(groups: Int64s, members: Int64s) -> Int64s:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from captures.exchanges.bulk import Bools, BulkPairing, Handover
+from captures.exchanges.bulk import PADDING, Bools, BulkPairing, Handover, Int64s
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import (
@@ -108,16 +108,19 @@ class Capture:
         holes = np.unique(block.gaps.stream >> 1)
         for handover in self._bulk.hand_over(set(holes[self._ordinary[holes]].tolist())):
             self._take_over(handover)
-        done = self._feed_singles(block, np.zeros(len(block), np.bool_))
+        data, starts = block.payload(padding=PADDING)
+        met = np.unique(np.concatenate((connection, block.gaps.stream >> 1)))
+        singles = met[~self._ordinary[met]]
+        done = self._feed_singles(block, data, starts, singles, np.zeros(len(block), np.bool_))
         rows = self._ordinary[connection] & ~done
         if not rows.any():
             return
-        handovers = self._bulk.feed(block, rows)
+        handovers = self._bulk.feed(block, data, starts, rows)
         for handover in handovers:
             self._take_over(handover)
         if handovers:
-            given_up = [handover.connection for handover in handovers]
-            self._feed_singles(block, ~rows | ~np.isin(connection, given_up), to_the_end=True)
+            given_up = np.array([handover.connection for handover in handovers], np.int64)
+            self._feed_singles(block, data, starts, given_up, ~rows, to_the_end=True)
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Let connections take the fast way that begin in this block with both handshakes and a request."""
@@ -149,20 +152,26 @@ class Capture:
         self._ordinary[handover.connection] = False
         self._single(handover.connection).adopt(handover)
 
-    def _feed_singles(self, block: SegmentBlock, skip: Bools, *, to_the_end: bool = False) -> Bools:
-        """Feed the connections that are not ordinary; those that have become so go back to the bulk way.
+    def _feed_singles(
+        self,
+        block: SegmentBlock,
+        data: bytes,
+        starts: Int64s,
+        singles: Int64s,
+        skip: Bools,
+        *,
+        to_the_end: bool = False,
+    ) -> Bools:
+        """Feed connections that are not ordinary; those that have become so go back to the bulk way.
 
+        :param data: the payload of the block, and where in it each segment begins
+        :param singles: the connections; gaps are theirs whatever ``skip`` says
         :param skip: rows that are not to be fed
         :param to_the_end: keep the connections for the rest of the block: the bulk way has just given them up
         :returns: rows that were fed, or skipped
         """
-        wanted = np.unique(np.concatenate((block.stream[~skip] >> 1, block.gaps.stream >> 1)))
-        wanted = wanted[~self._ordinary[wanted]]
-        done: Bools = skip | ~self._ordinary[block.stream >> 1]
-        if not len(wanted):
-            return done
-        data, starts = block.payload()
-        for connection in wanted.tolist():
+        done: Bools = skip | np.isin(block.stream >> 1, singles)
+        for connection in singles.tolist():
             single = self._single(connection)
             returned = single.feed(block, data, starts, skip, to_the_end=to_the_end)
             if returned is not None:

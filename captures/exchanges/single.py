@@ -9,7 +9,7 @@ exchange table.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,7 +37,8 @@ from dissectors.conversation.pairing import MAX_SILENT, NOT_NEEDED
 SIDES = (Side.CLIENT, Side.BROKER)
 
 #: bytes of both directions together that are looked at before it is decided which of them is the client's
-ROLE_BYTES = 1 << 20
+ROLE_BYTES = 1 << 16
+FIRST_LOOK = 1 << 12
 
 #: segments between two looks whether the bulk way may go on
 _PIECES_PER_LOOK = 16
@@ -143,12 +144,14 @@ class SingleConnection:
         self._silent: dict[int, int] = {}
         """Correlation IDs of the latest requests that need no response, and their rows."""
         self._token_row = -1
+        self._with_bulk = False
         if client_known:
             self._begin(0)
 
     # ------------------------------------------------------------ in
     def adopt(self, handover: Handover) -> None:
         """Go on where the bulk way left off: requests in flight, and unfinished frames of both directions."""
+        self._with_bulk = False
         row_of = self._table.row
         in_flight = []
         for row in handover.waiting:
@@ -172,9 +175,16 @@ class SingleConnection:
             self._conversation.resume((by_side[0], by_side[1]), in_flight, correlation_ids)
         for direction, carry in enumerate(handover.carries):
             if carry is not None:  # bytes that the bulk way has seen but not kept are read again
-                stream = 2 * self.connection + direction
-                data = self._index.read(stream, carry.position, carry.position + carry.have)
-                self._receive(_Piece(direction, -1, carry.position, carry.time, carry.place, data))
+                for piece in self._read_again(direction, carry.position, carry.position + carry.have):
+                    self._receive(piece)
+
+    def _read_again(self, direction: int, start: int, end: int) -> Iterator[_Piece]:
+        """Yield bytes that were seen before, packet by packet, so that each keeps its capture time."""
+        stream, index = 2 * self.connection + direction, self._index
+        columns = (column.tolist() for column in index.pieces(stream, start, end))
+        for position, place, length in zip(*columns, strict=True):
+            data = index.read(stream, position, position + length)
+            yield _Piece(direction, -1, position, index.time_at(stream, position), place, data)
 
     def feed(
         self, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools, *, to_the_end: bool
@@ -188,16 +198,17 @@ class SingleConnection:
             the block that were not taken
         """
         pieces = _in_capture_order(self.connection, block, data, starts, skip)
+        earlier = len(self._waiting)  # pieces of other blocks: they have to be read here
         if self._conversation is None:
             self._waiting.extend(pieces)
             if sum(len(piece.data or b"") for piece in self._waiting) < ROLE_BYTES:
                 return None
-            self._decide()
-            return None
+            pieces = self._decide()
         last_hole = max((at for at, piece in enumerate(pieces) if piece.data is None), default=-1)
+        keep_until = max(last_hole, earlier)
         for at, piece in enumerate(pieces):
             self._receive(piece)
-            if not to_the_end and at > last_hole and at % _PIECES_PER_LOOK == 0:
+            if not to_the_end and at > keep_until and at % _PIECES_PER_LOOK == 0:
                 handover = self._hand_back()
                 if handover is not None:
                     rest = [later.row for later in pieces[at + 1 :]]
@@ -218,36 +229,51 @@ class SingleConnection:
                 time, place = self._marks[direction].find(position)
                 carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, place, time)
         by_direction = standing.positions[:: -1 if self.client_direction else 1]
-        return Handover(
+        handover = Handover(
             self.connection,
             [self._rows[request.start] for request in standing.in_flight],
             (by_direction[0], by_direction[1]),
             (carries[0], carries[1]),
             list(self._silent.values()),
         )
+        self._forget_all()
+        self._with_bulk = True
+        return handover
+
+    def _forget_all(self) -> None:
+        """Drop the state of the conversation: whoever goes on with the connection says how it ends."""
+        self._conversation = None
+        self._marks = (_Marks(), _Marks())
+        self._rows, self._silent, self._token_row = {}, {}, -1
 
     def finish(self, reason: str) -> None:
         """The capture is over: what is still in flight stays unanswered.
 
         :param reason: why no more comes, in words
         """
+        if self._with_bulk:
+            return
         if self._conversation is None:
-            self._decide()
+            for piece in self._decide():
+                self._receive(piece)
         assert self._conversation is not None
         in_step = {side for side in SIDES if self._conversation.state(side) is not State.LOST}
         self._conversation.finish(reason)
         self._take_events(in_step)
 
-    def _decide(self) -> None:
-        """Find out which direction is the client's, and feed what waited for that."""
+    def _decide(self) -> list[_Piece]:
+        """Find out which direction is the client's; return what waited for that."""
         streams = [
             b"".join(piece.data or b"" for piece in self._waiting if piece.direction == n) for n in (0, 1)
         ]
+        # the first bytes tell it nearly always, and cost a fraction
+        role = client_stream(streams[0][:FIRST_LOOK], streams[1][:FIRST_LOOK], self._limits)
+        if role is None:
+            role = client_stream(streams[0], streams[1], self._limits)
         # where the bytes do not tell, the sender of the first packet is as good a guess as any
-        self._begin(client_stream(streams[0], streams[1], self._limits) or 0)
+        self._begin(role or 0)
         waiting, self._waiting = self._waiting, []
-        for piece in waiting:
-            self._receive(piece)
+        return waiting
 
     def _begin(self, client_direction: int) -> None:
         self.client_direction = client_direction
