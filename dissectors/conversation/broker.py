@@ -21,7 +21,7 @@ from dissectors.conversation.half import UNTIL_WOKEN, Half, OpenFrame, State
 from dissectors.conversation.limits import MIB, Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.plausible import MIN_RESPONSE, RESPONSE_START, SASL_HANDSHAKE
-from dissectors.conversation.resync import MAX_CHAIN_STEP, MAX_ID_STEP, Found, Responses, find_response
+from dissectors.conversation.resync import MAX_CHAIN_STEP, MAX_ID_STEP, Responses
 from dissectors.conversation.sasl import TokenPhase, handshake_error
 
 NOT_A_RESPONSE = "no response that is due, and nothing that confirms the frame"
@@ -225,7 +225,7 @@ class BrokerHalf(Half):
     def read_lost(self) -> bool:
         buffer = self.buffer
         data = buffer.join()
-        if not self.spoke_kafka and self.anchor == buffer.offset and buffer.available:
+        if not self.spoke_kafka and self.search.anchor == buffer.position and buffer.available:
             guess = guess_server(data[buffer.offset :], final=self.final)
             if isinstance(guess, int) and not self.final:
                 buffer.need = guess
@@ -235,14 +235,9 @@ class BrokerHalf(Half):
         if self.client.state is State.FOREIGN and not self.spoke_kafka:
             self.enter(State.FOREIGN)
             return True
-        about = Responses(self.limits, self.pairing.due(), self.pairing.requests_lost)
-        found = find_response(data, buffer.offset, self.anchor, about, final=self.final)
-        if isinstance(found, Found):
+        if self.find_frame(Responses(self.limits, self.pairing.due(), self.pairing.requests_lost)):
             self._last_id = None
-            self.found_frame(found.at + buffer.base)
             return True
-        buffer.offset = found.keep_from
-        buffer.need = found.need
         return False
 
     # -- frames ------------------------------------------------------------------------------------------------

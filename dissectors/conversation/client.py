@@ -32,7 +32,7 @@ from dissectors.conversation.plausible import (
     judge_request,
     produce_acks,
 )
-from dissectors.conversation.resync import Found, Requests, find_request
+from dissectors.conversation.resync import Requests
 from dissectors.conversation.sasl import TokenPhase, first_token, handshake_mechanism
 from dissectors.headers import CONTROLLED_SHUTDOWN
 
@@ -263,25 +263,18 @@ class ClientHalf(Half):
     def read_lost(self) -> bool:
         buffer = self.buffer
         data = buffer.join()
-        if not self.spoke_kafka and self.anchor == buffer.offset and buffer.available:
+        if not self.spoke_kafka and self.search.anchor == buffer.position and buffer.available:
             guess = guess_client(data[buffer.offset :], final=self.final)
             if isinstance(guess, int) and not self.final:
                 buffer.need = guess
                 return False
             if isinstance(guess, Guess) and not guess.skip:
                 return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
-        found = find_request(data, buffer.offset, self.anchor, self._about(), final=self.final)
-        if isinstance(found, Found):
-            self.found_frame(found.at + buffer.base)
+        unknown = self.began_here and not self.spoke_kafka
+        until = self.lost_from + self.limits.foreign_window if unknown else None
+        if self.find_frame(self._about(), until):
             return True
-        buffer.offset = found.keep_from
-        buffer.need = found.need
-        searched = buffer.position - self.lost_from
-        if (
-            not self.spoke_kafka
-            and self.began_here
-            and (self.closing or searched > self.limits.foreign_window)
-        ):
+        if unknown and (self.closing or buffer.end > self.lost_from + self.limits.foreign_window):
             return self.speak_foreign("unknown protocol", self.lost_why, self.lost_from)
         return False
 
@@ -375,4 +368,4 @@ class ClientHalf(Half):
         return Requests(self._known, self._believed, self.limits, self._client_ids, self._last_id)
 
     def _is_familiar(self, data: bytes, at: int) -> bool:
-        return self._about().familiar(data, at)
+        return self._about().familiar(data[at:])

@@ -86,9 +86,10 @@ class Conversation:
         """
         self._pairing.silent.extend(silent)
         for half, position in ((self._client, positions[0]), (self._broker, positions[1])):
-            half.buffer.jump(position)
-            half.spoke_kafka = True
-            half.enter(State.FRAMES)
+            if position:  # else nothing of this side was seen yet, and it may turn out to speak something else
+                half.buffer.jump(position)
+                half.spoke_kafka = True
+                half.enter(State.FRAMES)
         for request in in_flight:
             self._client.recall(request)
             self._pairing.expect(request)

@@ -37,6 +37,7 @@ from typing import ClassVar
 from dissectors.conversation.events import SIZE_BYTES, Damage, Event, Foreign, Side, Skipped
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
+from dissectors.conversation.resync import Evidence, Search
 from dissectors.conversation.sasl import TokenPhase
 
 #: more bytes than any buffer may hold: wait for the other side or for the end
@@ -170,7 +171,7 @@ class Half:
         self.open_frame: OpenFrame | None = None
         self._lost_from = 0
         self._lost_why = ""
-        self._anchor = -1
+        self.search = Search(0)
         self._readers: dict[State, Callable[[], bool]] = {
             State.START: self.read_start,
             State.FRAMES: self.read_frames,
@@ -301,7 +302,7 @@ class Half:
         """Stop believing that a frame begins here, and search from the next byte on."""
         start = self.buffer.position
         self._lose(start, start, reason)
-        self._anchor = -1
+        self.search = Search(start)
         return True
 
     def mid_stream(self, reason: str) -> None:
@@ -309,15 +310,22 @@ class Half:
         self.began_here = False
         self._lost_from = self.buffer.position
         self._lost_why = reason
-        self._anchor = self._lost_from
+        self.search = Search(self._lost_from, self._lost_from)
         self.enter(State.LOST)
 
-    def found_frame(self, at: int) -> None:
-        """Report what was skipped up to stream position `at`, and be in step there."""
+    def find_frame(self, evidence: Evidence, until: int | None = None) -> bool:
+        """Search on. If a frame is found, report what was skipped, and be in step there."""
+        buffer = self.buffer
+        data = buffer.join()
+        at = self.search.find(data, buffer.base, evidence, final=self.final, until=until)
+        if at is None:
+            buffer.offset += max(self.search.keep_from - buffer.position, 0)
+            buffer.need = buffer.available + 1
+            return False
         self.report_lost(at)
-        self.buffer.offset = at - self.buffer.base
-        self._anchor = -1
+        buffer.offset = at - buffer.base
         self.enter(State.FRAMES)
+        return True
 
     def report_lost(self, end: int) -> None:
         """Report what was searched in vain, if anything."""
@@ -343,11 +351,6 @@ class Half:
         self.open_frame = OpenFrame(start, start + SIZE_BYTES + size, payload, Damage.OVER_LIMIT)
         self.enter(State.BODY)
         return True
-
-    @property
-    def anchor(self) -> int:
-        """Offset in ``buffer.data`` at which a frame is likely to begin, or -1."""
-        return self._anchor - self.buffer.base if self._anchor >= self.buffer.base else -1
 
     @property
     def lost_why(self) -> str:
@@ -419,7 +422,7 @@ class Half:
             self._lost_from = start
             self.note_loss()
         self._lost_why = reason
-        self._anchor = resumes
+        self.search = Search(resumes, resumes)
         self.enter(State.LOST)
 
     def _discard(self) -> bool:

@@ -1,8 +1,8 @@
 """Find the next frame in bytes that begin anywhere: after a gap, mid-stream, behind garbage.
 
-The search goes by evidence, smallest offset first. A candidate is a header that looks right; it is taken when
-enough speaks for it, dropped when its chain of frames breaks, and otherwise waits for the bytes that decide,
-at most :attr:`Limits.resync_window` of them. What speaks for a candidate:
+The search goes by evidence. A candidate is a header that looks right; it is taken when enough speaks for it,
+dropped when its chain of frames breaks, and otherwise waits for the bytes that decide, at most
+:attr:`Limits.resync_window` of them. What speaks for a candidate:
 
 * it stands where a frame is likely to begin: the first byte after a gap, or of the capture (the anchor);
 * the chain: its size leads to another header that looks right, and so on;
@@ -10,17 +10,20 @@ at most :attr:`Limits.resync_window` of them. What speaks for a candidate:
 * responses: correlation IDs that are due, in their order; or, if requests were lost, IDs that count upwards;
 * the last frame ends exactly where the bytes end for good.
 
-Every decision depends on the bytes from the candidate on and on what is due, never on segmentation.
+Candidates do not wait for each other: the one whose evidence is complete first is taken. `Search` replays the
+arrival of the bytes to find out which that is, so that segmentation has no influence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Protocol
 
 from dissectors.conversation.events import SIZE_BYTES
-from dissectors.conversation.limits import MIB, Limits
+from dissectors.conversation.limits import KIB, MIB, Limits
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
     MIN_RESPONSE,
@@ -42,6 +45,9 @@ MAX_CHAIN_STEP = 64
 #: a due ID this large is not met by chance: counts and lengths in bodies are mostly small
 DISTINCTIVE_ID = 65_536
 
+#: an int16 length bounds the client ID
+_LONGEST_HEADER = REQUEST_START.size + 2**15
+
 # int32 size up to 128 MiB, API key below 128, version below 48, correlation ID, length of client_id below 512 or
 # -1; or ControlledShutdown v0, the one request without client_id. Lookahead, because candidates may overlap.
 _REQUEST = re.compile(
@@ -49,28 +55,109 @@ _REQUEST = re.compile(
     rb"(?=[\x00-\x07]...\x00[\x00-\x7f]\x00[\x00-\x2f]....(?:[\x00\x01].|\xff\xff)"
     rb"|\x00\x00\x00\x0c\x00\x07\x00\x00....)"
 )
-# int32 size up to 16 MiB and any correlation ID that is not negative
-_RESPONSE = re.compile(rb"(?s)(?=\x00...[\x00-\x7f]...)(?!\x00\x00\x00[\x00-\x03])")
+# int32 size up to 1 MiB and any correlation ID that is not negative: to be proven by a chain
+_RESPONSE = rb"\x00[\x00-\x10]..[\x00-\x7f]...(?<!\x00\x00\x00[\x00-\x03]....)"
+
+#: verdict on a candidate: True to take it, False to drop it, or the bytes needed from its beginning to tell
+Verdict = bool | int
+
+#: how many candidates may wait; only bytes of very few different values have more
+_MAX_PENDING = 2048
+
+#: how many bytes may be kept for nothing before the oldest candidate is looked up again
+_SLACK = 64 * KIB
 
 
-@dataclass(slots=True)
-class Found:
-    """A frame begins at `at`, an offset into the data."""
+class Evidence(Protocol):
+    """What one side's frames look like, and what is known of the connection."""
 
-    at: int
+    @property
+    def header(self) -> int:
+        """Bytes by which a candidate is recognised."""
+
+    def candidates(self, data: bytes, start: int) -> Iterator[int]:
+        """Yield the offsets at which a frame may begin, in order."""
+
+    def weigh(self, data: bytes, at: int, end: int, *, anchored: bool, final: bool) -> Verdict:
+        """Judge the candidate at `at` by the bytes before `end` alone.
+
+        :param anchored: a frame is likely to begin at `at`
+        :param final: no byte follows `end`
+        """
 
 
-@dataclass(slots=True)
-class More:
-    """Undecided: nothing before `keep_from` is of use; ask again with `need` bytes from there."""
+class Search:
+    """One search, from where frames were lost to where they are found. All places are stream positions.
 
-    keep_from: int
-    need: int
+    :param start: the first byte to look at
+    :param anchor: where a frame is likely to begin, -1 if nowhere in particular
+    """
+
+    def __init__(self, start: int, anchor: int = -1) -> None:
+        self.anchor = anchor
+        self._listed = start
+        self._pending: list[tuple[int, int]] = []
+        """Candidates as ``(position of the byte that decides more, position of the candidate)``, a heap."""
+        self._keep_from = start
+
+    def find(
+        self, data: bytes, base: int, evidence: Evidence, *, final: bool = False, until: int | None = None
+    ) -> int | None:
+        """Return where the next frame begins, None if that is not known yet.
+
+        :param data: everything from :attr:`keep_from` on
+        :param base: position of its first byte
+        :param final: no byte will follow `data`
+        :param until: ignore what is proven only by bytes behind this position
+        """
+        end = base + len(data)
+        last = end if until is None else min(end, until)
+        pending = self._pending
+        listing = evidence.candidates(data, self._listed - base)
+        following = next(listing, None)
+        while following is not None or pending:
+            listed = end + 1 if following is None else base + following + evidence.header
+            if pending and pending[0][0] <= listed:
+                now, at = pending[0]
+                if now > last:
+                    break
+                heappop(pending)
+            else:
+                now, at = listed, listed - evidence.header
+                if now > last:
+                    break
+                following = next(listing, None)
+            verdict = evidence.weigh(data, at - base, now - base, anchored=at == self.anchor, final=False)
+            if verdict is True:
+                return at
+            if verdict is not False:
+                heappush(pending, (at + verdict, at))
+                if len(pending) > 2 * _MAX_PENDING:
+                    # A sorted list is a heap. In bytes of this kind, the nearest proof is as good as any.
+                    self._pending = pending = sorted(pending)[:_MAX_PENDING]
+        self._listed = max(self._listed, end - evidence.header + 1)
+        if final and last == end:
+            for at in sorted(at for _, at in pending):
+                if evidence.weigh(data, at - base, len(data), anchored=at == self.anchor, final=True) is True:
+                    return at
+        if end - self._keep_from > _SLACK:
+            self._keep_from = min((at for _, at in pending), default=self._listed)
+        return None
+
+    @property
+    def keep_from(self) -> int:
+        """Position before which the bytes are no longer needed."""
+        return self._keep_from
+
+
+def find_first(data: bytes, evidence: Evidence) -> int | None:
+    """Return the offset of the first frame in `data`, which is all there is; a frame may begin at once."""
+    return Search(0, 0).find(data, 0, evidence, final=True)
 
 
 @dataclass(slots=True)
 class Requests:
-    """What is known for a search among the client's bytes.
+    """Evidence among the client's bytes.
 
     :ivar known: highest known version by API key
     :ivar believed: highest version to believe by API key
@@ -84,24 +171,55 @@ class Requests:
     client_ids: Collection[bytes] = ()
     last_id: int | None = None
 
-    def judge(self, data: bytes, at: int) -> int:
-        """Judge the header at `at`; see :func:`judge_request`."""
-        return judge_request(data, at, self.known, self.believed, self.limits.max_request_size)
+    @property
+    def header(self) -> int:
+        return REQUEST_START.size
 
-    def familiar(self, data: bytes, at: int) -> bool:
+    def judge(self, data: bytes) -> int:
+        """Judge the header at the beginning of `data`; see :func:`judge_request`."""
+        return judge_request(data, 0, self.known, self.believed, self.limits.max_request_size)
+
+    def familiar(self, data: bytes) -> bool:
         """Tell whether the header's client ID was seen before and its correlation ID continues the last one."""
-        _, _, _, correlation_id, length = REQUEST_START.unpack_from(data, at)
-        start = at + REQUEST_START.size
+        _, _, _, correlation_id, length = REQUEST_START.unpack_from(data)
         return (
             self.last_id is not None
             and 0 < correlation_id - self.last_id <= MAX_ID_STEP
-            and data[start : start + max(length, 0)] in self.client_ids
+            and data[REQUEST_START.size : REQUEST_START.size + max(length, 0)] in self.client_ids
         )
+
+    def candidates(self, data: bytes, start: int) -> Iterator[int]:
+        return (match.start() for match in _REQUEST.finditer(data, start))
+
+    def weigh(self, data: bytes, at: int, end: int, *, anchored: bool, final: bool) -> Verdict:
+        # A connection whose requests are known gives itself away; a stranger's may be data: a capture in a record.
+        enough = 2 if self.last_id is None else CHAIN
+        frames = 0
+        strong = False
+        hop = at
+        while hop - at <= self.limits.resync_window:
+            header = data[hop : min(end, hop + _LONGEST_HEADER)]
+            grade = self.judge(header)
+            if grade < 0 and final:
+                # Whole up to the end, perhaps with the beginning of a next header.
+                return frames + strong >= enough and (hop == end or (hop < end and header[0] == 0))
+            if grade < 0:
+                return hop - at - grade
+            if grade == IMPLAUSIBLE:
+                return False
+            frames += 1
+            strong = strong or grade == STRONG
+            if grade == STRONG and ((anchored and frames == 1) or self.familiar(header)):
+                return True
+            if frames >= (enough if strong else CHAIN):
+                return True
+            hop += SIZE_BYTES + int.from_bytes(header[:SIZE_BYTES], "big")
+        return False
 
 
 @dataclass(slots=True)
 class Responses:
-    """What is known for a search among the broker's bytes.
+    """Evidence among the broker's bytes.
 
     :ivar due: correlation IDs in flight, each with its place in the queue
     :ivar open: whether responses to requests that were not seen may come
@@ -111,112 +229,47 @@ class Responses:
     due: Mapping[int, int] = field(default_factory=dict)
     open: bool = False
 
+    @property
+    def header(self) -> int:
+        return RESPONSE_START.size
 
-#: verdict on a candidate: True to take it, False to drop it, or the bytes needed from it to tell
-Verdict = bool | int
+    def candidates(self, data: bytes, start: int) -> Iterator[int]:
+        looks = [rb"[\x00-\x7f]..." + re.escape(due.to_bytes(4, "big", signed=True)) for due in self.due]
+        if self.open:
+            looks.append(_RESPONSE)
+        if not looks:
+            return iter(())
+        pattern = re.compile(b"(?s)(?=" + b"|".join(looks) + b")")
+        return (match.start() for match in pattern.finditer(data, start))
 
-
-def find_request(data: bytes, start: int, anchor: int, about: Requests, *, final: bool) -> Found | More:
-    """Find the first request at or after `start`.
-
-    :param anchor: offset at which a frame is likely to begin, -1 if there is none
-    :param final: no byte will follow `data`
-    """
-
-    def weigh(at: int) -> Verdict:
-        return _weigh_request(data, at, at == anchor, about, final)
-
-    found = _search(data, start, _REQUEST, weigh, final=final)
-    return found or More(max(start, len(data) - REQUEST_START.size + 1), REQUEST_START.size)
-
-
-def find_response(data: bytes, start: int, anchor: int, about: Responses, *, final: bool) -> Found | More:
-    """Find the first response at or after `start`; see :func:`find_request`."""
-
-    def weigh(at: int) -> Verdict:
-        return _weigh_response(data, at, at == anchor, about, final)
-
-    found: Found | More | None = None
-    if about.open:
-        found = _search(data, start, _RESPONSE, weigh, final=final)
-    elif about.due:
-        ids = b"|".join(re.escape(due.to_bytes(4, "big", signed=True)) for due in about.due)
-        pattern = re.compile(b"(?s)(?=[\\x00-\\x7f]...(?:" + ids + b"))")
-        found = _search(data, start, pattern, weigh, final=final)
-    return found or More(max(start, len(data) - RESPONSE_START.size + 1), RESPONSE_START.size)
-
-
-def _search(
-    data: bytes, start: int, pattern: re.Pattern[bytes], weigh: Callable[[int], Verdict], *, final: bool
-) -> Found | More | None:
-    for match in pattern.finditer(data, start):
-        at = match.start()
-        verdict = weigh(at)
-        if verdict is True:
-            return Found(at)
-        if verdict is not False and not final:
-            return More(at, verdict)
-    return None
-
-
-def _weigh_request(data: bytes, at: int, anchored: bool, about: Requests, final: bool) -> Verdict:
-    grade = about.judge(data, at)
-    if grade <= IMPLAUSIBLE:
-        return -grade if grade else False
-    if grade == STRONG and (anchored or about.familiar(data, at)):
-        return True
-    frames = 1
-    strong = grade == STRONG
-    # A connection whose requests are known gives itself away; a stranger's may be data, such as a capture in a record.
-    enough = 2 if about.last_id is None else CHAIN
-    end = len(data)
-    hop = at
-    while True:
-        hop += SIZE_BYTES + int.from_bytes(data[hop : hop + SIZE_BYTES], "big")
-        if hop - at > about.limits.resync_window:
-            return False
-        if final and hop == end:
-            return frames + strong >= enough
-        grade = about.judge(data, hop) if hop <= end else -SIZE_BYTES
-        if grade == IMPLAUSIBLE:
-            return False
-        if grade < 0:
-            return hop - at - grade
-        frames += 1
-        strong = strong or grade == STRONG
-        if frames >= (enough if strong else CHAIN) or (grade == STRONG and about.familiar(data, hop)):
-            return True
-
-
-def _weigh_response(data: bytes, at: int, anchored: bool, about: Responses, final: bool) -> Verdict:
-    end = len(data)
-    hop = at
-    frames = due = 0
-    last_id = last_place = -1
-    while True:
-        if hop - at > about.limits.resync_window:
-            return False
-        if hop + RESPONSE_START.size > end:
-            if final and (hop == end or (hop < end and data[hop] == 0 and due)):
-                # Whole up to the end, but for a beginning of the next that may be a size.
-                return due > 0 or frames >= 2
-            return hop - at + RESPONSE_START.size
-        size, correlation_id = RESPONSE_START.unpack_from(data, hop)
-        if not MIN_RESPONSE <= size <= about.limits.max_response_size:
-            return False
-        place = about.due.get(correlation_id, -1)
-        if place > last_place:
-            due += 1
-            last_place = place
-            if anchored or correlation_id >= DISTINCTIVE_ID:
+    def weigh(self, data: bytes, at: int, end: int, *, anchored: bool, final: bool) -> Verdict:
+        hop = at
+        frames = due = 0
+        last_id = last_place = -1
+        while hop - at <= self.limits.resync_window:
+            if hop + RESPONSE_START.size > end:
+                if final:
+                    # Whole up to the end, perhaps with the beginning of a next size; or two headers in a row.
+                    whole = hop == end or (hop < end and data[hop] == 0)
+                    return (due > 0 and (whole or frames >= 2)) or (hop == end and frames >= 2)
+                return hop - at + RESPONSE_START.size
+            size, correlation_id = RESPONSE_START.unpack_from(data, hop)
+            if not MIN_RESPONSE <= size <= self.limits.max_response_size:
+                return False
+            place = self.due.get(correlation_id, -1)
+            if place > last_place:
+                due += 1
+                last_place = place
+                if anchored or correlation_id >= DISTINCTIVE_ID:
+                    return True
+            elif not self.open or (frames and not 0 < correlation_id - last_id <= MAX_CHAIN_STEP):
+                return False
+            frames += 1
+            if due >= 2 or frames >= (CHAIN if anchored else LONG_CHAIN):
                 return True
-        elif not about.open or (frames and not 0 < correlation_id - last_id <= MAX_CHAIN_STEP):
-            return False
-        frames += 1
-        if due >= 2 or frames >= (CHAIN if anchored else LONG_CHAIN):
-            return True
-        if size > MIB and frames == 1 and not due:
-            # Without an ID that is due, a large size is most likely not one.
-            return False
-        last_id = correlation_id
-        hop += SIZE_BYTES + size
+            if size > MIB and frames == 1 and not due:
+                # Without an ID that is due, a large size is most likely not one.
+                return False
+            last_id = correlation_id
+            hop += SIZE_BYTES + size
+        return False

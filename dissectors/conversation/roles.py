@@ -17,11 +17,9 @@ from dissectors.conversation.limits import Limits
 from dissectors.conversation.plausible import IMPLAUSIBLE, MIN_RESPONSE, RESPONSE_START, STRONG, ceilings
 from dissectors.conversation.resync import (
     MAX_CHAIN_STEP,
-    Found,
     Requests,
     Responses,
-    find_request,
-    find_response,
+    find_first,
 )
 
 #: bytes and frames looked at
@@ -42,12 +40,11 @@ def looks_like_requests(data: bytes, versions: Mapping[int, tuple[int, int]] | N
     known = {key: last for key, (_, last) in versions.items()}
     about = Requests(known, ceilings(versions), Limits())
     data = data[:_SAMPLE]
-    found = find_request(data, 0, 0, about, final=True)
-    at = found.at if isinstance(found, Found) else 0
+    at = find_first(data, about) or 0
     score = 0.0
     frames = 0
     while at < len(data) and frames < _MAX_FRAMES:
-        grade = about.judge(data, at)
+        grade = about.judge(data[at:])
         if grade < IMPLAUSIBLE:
             break
         frames += 1
@@ -64,8 +61,7 @@ def looks_like_responses(data: bytes) -> float:
     limits = Limits()
     at = 0
     if len(_correlation_ids(data, 0, limits)) < 2:
-        found = find_response(data, 0, 0, Responses(limits, open=True), final=True)
-        at = found.at if isinstance(found, Found) else 0
+        at = find_first(data, Responses(limits, open=True)) or 0
     ids = _correlation_ids(data, at, limits)
     if len(ids) < 2:
         return _SINGLE_RESPONSE if ids else 0.0

@@ -5,7 +5,7 @@ import pytest
 from dissectors.conversation import Side
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.plausible import ceilings
-from dissectors.conversation.resync import Found, More, Requests, Responses, find_request, find_response
+from dissectors.conversation.resync import Evidence, Requests, Responses, Search
 from tests.dissectors.conversation.streams import VERSIONS, Playbook, brief, frame, noise, request, response
 
 JUNK = noise(200)
@@ -20,71 +20,109 @@ def due(*ids: int, lost: bool = False) -> Responses:
     return Responses(Limits(resync_window=10_000), {each: place for place, each in enumerate(ids)}, lost)
 
 
+def find(data: bytes, evidence: Evidence, anchor: int = 0, *, final: bool = False) -> int | None:
+    """Search all at once and byte by byte: both find the same, and the latter as soon as it can."""
+    at_once = Search(0, anchor).find(data, 0, evidence, final=final)
+    search = Search(0, anchor)
+    for stop in range(1, len(data) + 1):
+        kept = search.keep_from
+        found = search.find(data[kept:stop], kept, evidence, final=final and stop == len(data))
+        if found is not None:
+            break
+    assert found == at_once
+    return at_once
+
+
 def test_a_request_at_the_anchor_needs_no_second() -> None:
-    assert find_request(request(5), 0, 0, about(), final=False) == Found(0)
+    assert find(request(5)[:24], about()) == 0
+    assert find(request(5)[:23], about()) is None
 
 
 def test_a_request_elsewhere_needs_a_second_header() -> None:
     data = JUNK + request(5)
-    assert find_request(data, 0, 0, about(), final=False) == More(200, len(request(5)) + 4)
-    assert find_request(data + request(6)[:20], 0, 0, about(), final=False) == More(
-        200, 2 * len(request(5)) - 4
-    )
-    assert find_request(data + request(6)[:-4], 0, 0, about(), final=False) == Found(200)
+    assert find(data, about()) is None
+    assert find(data + request(6)[:20], about()) is None
+    assert find(data + request(6)[:-4], about()) == 200
 
 
 def test_a_known_client_that_goes_on_counting_needs_no_second() -> None:
     data = JUNK + request(5)
-    assert find_request(data, 0, 0, about((b"consumer-1",), 3), final=False) == Found(200)
-    assert isinstance(find_request(data, 0, 0, about((b"consumer-1",), 5), final=False), More)
-    assert isinstance(find_request(data, 0, 0, about((b"producer-1",), 3), final=False), More)
+    assert find(data, about((b"consumer-1",), 3)) == 200
+    assert find(data, about((b"consumer-1",), 5)) is None
+    assert find(data, about((b"producer-1",), 3)) is None
+
+
+def test_a_known_connection_takes_strangers_only_as_a_chain_of_three() -> None:
+    data = JUNK + request(5, client_id="other") + request(6, client_id="other")
+    assert find(data, about((b"consumer-1",), 3)) is None
+    assert find(data + request(7, client_id="other"), about((b"consumer-1",), 3)) == 200
 
 
 def test_the_last_request_ends_where_the_bytes_end() -> None:
     data = JUNK + request(5)
-    assert find_request(data, 0, 0, about(), final=True) == Found(200)
-    assert isinstance(find_request(data + b"\0", 0, 0, about(), final=True), More)
+    assert find(data, about(), final=True) == 200
+    assert find(data + b"\0\0", about(), final=True) == 200
+    assert find(data + b"\xff", about(), final=True) is None
+    assert find(data[:-1], about(), final=True) is None
 
 
 def test_requests_without_client_id_need_a_chain_of_three() -> None:
     silent = [request(each, client_id=None) for each in range(4)]
-    assert isinstance(find_request(JUNK + b"".join(silent[:2]), 0, -1, about(), final=False), More)
-    assert find_request(JUNK + b"".join(silent[:3]), 0, -1, about(), final=False) == Found(200)
+    assert find(JUNK + b"".join(silent[:2]), about(), -1) is None
+    assert find(JUNK + b"".join(silent[:3]), about(), -1) == 200
 
 
 def test_a_chain_that_breaks_is_dropped() -> None:
     data = JUNK + request(5)[:-1] + request(6) + request(7)
-    assert find_request(data, 0, -1, about(), final=False) == Found(200 + len(request(5)) - 1)
+    assert find(data, about(), -1) == 200 + len(request(5)) - 1
 
 
 def test_a_candidate_larger_than_the_window_is_dropped() -> None:
-    data = JUNK + request(5, noise(20_000)) + request(6) + request(7)
-    assert find_request(data, 0, -1, about(), final=False) == Found(len(data) - 2 * len(request(6)))
+    data = JUNK + request(5, noise(3000)) + request(6) + request(7)
+    assert find(data, about(window=2000), -1) == len(data) - 2 * len(request(6))
+
+
+def test_a_large_candidate_does_not_hold_up_others() -> None:
+    # 200: a header that announces 9,000 bytes; behind it, two requests that prove each other
+    lure = request(1, bytes(9000))[:40]
+    assert find(JUNK + lure + request(6) + request(7), about(), -1) == 240
+
+
+def test_what_proves_a_frame_too_late_is_ignored() -> None:
+    data = JUNK + request(5) + request(6)
+    assert Search(0).find(data, 0, about(), until=len(data) - 4) == 200
+    assert Search(0).find(data, 0, about(), until=len(data) - 5) is None
 
 
 def test_two_due_responses_in_order_are_found() -> None:
     data = JUNK + response(5) + response(6)
-    assert find_response(data, 0, 0, due(5, 6), final=False) == Found(200)
-    assert isinstance(find_response(data, 0, 0, due(6, 5), final=True), Found)
-    assert find_response(data, 0, 0, due(6, 5), final=False) == More(210, 18)
+    assert find(data, due(5, 6)) == 200
+    assert find(data, due(6, 5)) is None
+    assert find(data, due(6, 5), final=True) == 210
 
 
 def test_one_due_response_suffices_at_the_anchor_or_with_a_large_id() -> None:
-    assert find_response(response(5), 0, 0, due(5), final=False) == Found(0)
-    assert find_response(JUNK + response(5), 0, 0, due(5), final=False) == More(200, 18)
-    assert find_response(JUNK + response(70_000), 0, 0, due(70_000), final=False) == Found(200)
+    assert find(response(5), due(5)) == 0
+    assert find(JUNK + response(5), due(5)) is None
+    assert find(JUNK + response(70_000), due(70_000)) == 200
 
 
 def test_nothing_due_is_not_found() -> None:
-    data = JUNK + b"".join(map(response, range(9)))
-    assert find_response(data, 0, 0, due(), final=False) == More(len(data) - 7, 8)
+    assert find(JUNK + b"".join(map(response, range(9))), due()) is None
 
 
 def test_responses_to_lost_requests_are_known_by_counting() -> None:
     data = JUNK + b"".join(response(each, noise(30, each)) for each in range(100, 104))
-    assert find_response(data, 0, -1, due(lost=True), final=False) == Found(200)
+    assert find(data, due(lost=True), -1) == 200
     backwards = JUNK + b"".join(response(each, noise(30, each)) for each in range(104, 100, -1))
-    assert isinstance(find_response(backwards, 0, -1, due(lost=True), final=False), More)
+    assert find(backwards, due(lost=True), -1) is None
+
+
+def test_a_search_keeps_what_may_still_be_proven() -> None:
+    search = Search(0)
+    lure = request(1, bytes(9000))[:40]
+    assert search.find(noise(70_000) + lure, 0, about()) is None
+    assert search.keep_from == 70_000
 
 
 def test_a_capture_that_begins_inside_a_connection() -> None:
