@@ -20,12 +20,14 @@ from captures.meaning import (
 )
 from dissectors.annotate import Annotations, Annotator, Side
 from dissectors.apis import api_name
+from dissectors.embedded import identity
 from dissectors.frames import Body, Problem, decode_request, decode_response
 from dissectors.knowledge import TELLING, Knowledge
 from dissectors.record_values import Payload
 from dissectors.records import DEFAULT_LIMITS, Limits
 
 NANOSECONDS = 1_000_000_000
+UNKNOWN_API = -1
 
 
 @dataclass(slots=True)
@@ -250,6 +252,8 @@ class ExchangeReader:
         if made.api_key is None or made.version is None:
             reason = "the request of this response was not captured, so its API is not known"
             made.problems.append(("response", Problem(-1, "", reason)))
+            made.response = decode_response(response.payload, UNKNOWN_API, UNKNOWN_API)
+            made.response.guess = ""
             return
         made.response = decode_response(
             response.payload, made.api_key, made.version, complete=response.complete
@@ -261,6 +265,20 @@ class ExchangeReader:
         if not frame.complete:
             made.problems.append((side, Problem(frame.have, "", frame.reason)))
         made.problems.extend((side, problem) for problem in body.problems)
+
+    def _read_tokens(self, made: Exchange) -> None:
+        """Read raw SASL tokens. Always, since they are few and have no gist but what they say."""
+        for index, side in enumerate(_SIDES):
+            token = made.tokens[index]
+            if token is not None:
+                made.shown_tokens[index] = self._annotator.token(
+                    token, side, made.annotations, connection=made.connection
+                )
+        said = made.annotations.decoded.get("request.token")
+        mechanism = self.knowledge.mechanism(made.connection) or ""
+        if isinstance(said, dict):
+            mechanism = mechanism or str(said.get("mechanism", ""))
+        made.gist = (" ".join(filter(None, (mechanism, identity(said)))), "")
 
     def _gist(self, key: int, made: Exchange) -> tuple[str, str]:
         names, request, response = self.knowledge.topic_name, made.request, made.response
@@ -287,6 +305,8 @@ class ExchangeReader:
                 made.wait, made.wait_reason = designed_wait_ns(
                     key, version, asked, response.value, made.latency
                 )
+        if Flag.SASL_TOKEN in made.flag:
+            self._read_tokens(made)
         if self._tell_gist and key is not None:
             made.gist = self._gist(key, made)
         if not self._annotate:
@@ -298,12 +318,6 @@ class ExchangeReader:
             self._annotator.annotate(
                 response, "response", made.annotations, connection=made.connection, request=asked
             )
-        for index, side in enumerate(_SIDES):
-            token = made.tokens[index]
-            if token is not None:
-                made.shown_tokens[index] = self._annotator.token(
-                    token, side, made.annotations, connection=made.connection
-                )
 
 
 _SIDES: tuple[Side, Side] = ("request", "response")

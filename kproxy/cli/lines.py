@@ -104,9 +104,11 @@ def shown_client(exchange: Exchange) -> str:
 def request_text(exchange: Exchange) -> str:
     """Return API, version and gist of the request."""
     if exchange.api_key is None:
-        token = exchange.annotations.decoded.get("request.token")
-        who = token.get("mechanism", "") if isinstance(token, dict) else ""
-        return f"SASL token  {who}".rstrip() if Flag.SASL_TOKEN in exchange.flag else "(request not captured)"
+        return (
+            f"SASL token  {exchange.gist[0]}".rstrip()
+            if Flag.SASL_TOKEN in exchange.flag
+            else "(request not captured)"
+        )
     name = f"{exchange.api} v{exchange.version}"
     return f"{name}  {exchange.gist[0]}".rstrip()
 
