@@ -11,13 +11,13 @@ Which fields of a message need anything is worked out once per layout (a *plan*)
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dissectors import embedded, wire
 from dissectors.apis import api_name
-from dissectors.domains import ERROR_CODE, Domain, feature_level_name
+from dissectors.domains import ERROR_CODE, Domain, FlagDomain, feature_level_name
 from dissectors.frames import Body, Problem
 from dissectors.knowledge import Knowledge
 from dissectors.record_values import Notes, RecordValues
@@ -57,7 +57,25 @@ class _Scope:
 
 # value, path, the dict that holds it, scope -> replacement
 _Action = Callable[[Any, str, dict[str, Any], _Scope], Any]
-_Step = tuple[str, _Action]
+
+
+@dataclass(slots=True, frozen=True)
+class _Plan:
+    """What to do with the fields of one struct. Apart, because nearly all is naming, and most values have no name.
+
+    :ivar errors: fields with error codes
+    :ivar named: fields whose values have names, and these
+    :ivar steps: fields that need more
+    :ivar flexible: whether there may be tagged fields that the declaration does not know
+    """
+
+    errors: tuple[str, ...]
+    named: tuple[tuple[str, Mapping[Any, str]], ...]
+    steps: tuple[tuple[str, _Action], ...]
+    flexible: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.errors or self.named or self.steps or self.flexible)
 
 
 class Annotator:
@@ -80,7 +98,7 @@ class Annotator:
         self.knowledge = knowledge
         self.show_secrets = show_secrets
         self.records = RecordValues(limits, payload, show_secrets=show_secrets)
-        self._plans: dict[wire.Struct, tuple[_Step, ...]] = {}
+        self._plans: dict[wire.Struct, _Plan] = {}
 
     def annotate(
         self,
@@ -119,23 +137,45 @@ class Annotator:
         return {"token": None}
 
     # ------------------------------------------------------------ plans
-    def _walk(self, plan: tuple[_Step, ...], value: dict[str, Any], path: str, scope: _Scope) -> None:
-        for name, action in plan:
-            item = value.get(name)
+    def _walk(self, plan: _Plan, value: dict[str, Any], path: str, scope: _Scope) -> None:
+        get = value.get
+        for name in plan.errors:
+            code = get(name)
+            if code:
+                scope.out.decoded[f"{path}.{name}"] = ERROR_CODE.name_of(code) or f"UNKNOWN_CODE_{code}"
+        for name, names in plan.named:
+            found = names.get(get(name))
+            if found is not None:
+                scope.out.decoded[f"{path}.{name}"] = found
+        for name, action in plan.steps:
+            item = get(name)
             if item is not None:
                 value[name] = action(item, f"{path}.{name}", value, scope)
+        if plan.flexible and wire.UNKNOWN_TAGS in value:
+            # the body holds the schema's fields and nothing else
+            tags = value.pop(wire.UNKNOWN_TAGS)
+            scope.out.decoded[f"{path}.{wire.UNKNOWN_TAGS}"] = {str(tag): data for tag, data in tags.items()}
 
-    def _plan(self, struct: wire.Struct) -> tuple[_Step, ...]:
+    def _plan(self, struct: wire.Struct) -> _Plan:
         plan = self._plans.get(struct)
         if plan is None:
-            steps: list[_Step] = []
+            errors: list[str] = []
+            named: list[tuple[str, Mapping[Any, str]]] = []
+            steps: list[tuple[str, _Action]] = []
             for member in [*struct.members, *(struct.tagged or {}).values()]:
+                domain = member.field.type.domain
+                if isinstance(member.con, wire.Fixed) and domain is not None:
+                    if domain is ERROR_CODE:
+                        errors.append(member.name)
+                        continue
+                    if not isinstance(domain, FlagDomain):
+                        named.append((member.name, domain.values))
+                        continue
                 action = self._action(member)
                 if action is not None:
                     steps.append((member.name, action))
-            if struct.tagged is not None:
-                steps.append((wire.UNKNOWN_TAGS, _unknown_tags))
-            plan = self._plans[struct] = tuple(steps)
+            plan = _Plan(tuple(errors), tuple(named), tuple(steps), struct.tagged is not None)
+            self._plans[struct] = plan
         return plan
 
     def _action(self, member: wire.Member) -> _Action | None:
@@ -152,7 +192,7 @@ class Annotator:
         if isinstance(con, wire.Records):
             return self._records
         if type_.domain is not None:
-            return _error_name if type_.domain is ERROR_CODE else _domain_name(type_.domain)
+            return _domain_name(type_.domain)
         return self._content(type_.content, secret=type_.is_secret)
 
     def _content(self, content: str, *, secret: bool) -> _Action | None:
@@ -308,18 +348,6 @@ def _enveloped(data: Any) -> tuple[int | None, int | None]:
         key, version = _KEY_AND_VERSION.unpack_from(data)
         return key, version
     return None, None
-
-
-def _unknown_tags(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-    """Move unknown tags out of the body, which holds the schema's fields and nothing else."""
-    scope.out.decoded[path] = {str(tag): data for tag, data in value.items()}
-    return value
-
-
-def _error_name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-    if value:
-        scope.out.decoded[path] = ERROR_CODE.name_of(value) or f"UNKNOWN_CODE_{value}"
-    return value
 
 
 def _domain_name(domain: Domain) -> _Action:

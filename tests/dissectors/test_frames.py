@@ -1,0 +1,156 @@
+"""Whole frames: headers, bodies, and peers that do not keep to what they announced."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.apis import api
+from dissectors.frames import Body, decode_request, decode_response, trace_body
+from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+
+
+def request(
+    key: int, version: int, body: dict, *, header: int | None = None, announced: int | None = None
+) -> bytes:
+    known = api(key)
+    assert known is not None
+    number = request_header_version(known.request, version) if header is None else header
+    head = {
+        "request_api_key": key,
+        "request_api_version": version if announced is None else announced,
+        "correlation_id": 7,
+        "client_id": "c",
+    }
+    return RequestHeader[number].build(head) + known.request[version].build(body)
+
+
+def response(key: int, version: int, body: dict) -> bytes:
+    known = api(key)
+    assert known is not None
+    number = response_header_version(known.response, version)
+    return ResponseHeader[number].build({"correlation_id": 7}) + known.response[version].build(body)
+
+
+METADATA = {"brokers": [{"node_id": 1, "host": "b", "port": 9092, "rack": None}], "topics": []}
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "expected"),
+    [(7, 0, 0), (7, 1, 1), (7, 3, 2), (0, 8, 1), (0, 9, 2), (17, 1, 1), (18, 3, 2), (47, 0, 1)],
+)
+def test_request_header_versions(key: int, version: int, expected: int) -> None:
+    # generator/.../ApiMessageTypeGenerator.java: v0 only for ControlledShutdown v0, v2 from the first flexible version
+    assert request_header_version(api(key).request, version) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "expected"), [(18, 3, 0), (18, 4, 0), (0, 8, 0), (0, 9, 1), (47, 0, 0)]
+)
+def test_response_header_versions(key: int, version: int, expected: int) -> None:
+    # KIP-511: the response to ApiVersions keeps header v0
+    assert response_header_version(api(key).response, version) == expected
+
+
+def test_a_request() -> None:
+    body = decode_request(request(12, 4, {"group_id": "g", "generation_id": 41, "member_id": "m"}))
+    assert body.header["client_id"] == "c"
+    assert body.header["correlation_id"] == 7
+    assert body.value == {"group_id": "g", "generation_id": 41, "member_id": "m", "group_instance_id": None}
+    assert (body.version, body.guess, body.problems) == (4, "", [])
+
+
+def test_offsets_count_from_the_size_field() -> None:
+    payload = request(12, 0, {"group_id": "g", "generation_id": 1, "member_id": "mm"})
+    (problem,) = decode_request(payload[:-1]).problems
+    assert problem.path == "member_id"
+    # size 4, header 8 + 2 + 1, group_id 2 + 1, generation_id 4, length of member_id 2
+    assert problem.offset == 4 + 11 + 3 + 4 + 2
+    assert problem.reason == "1 of 2 bytes of string are missing"
+
+
+def test_what_came_before_a_fault_is_kept() -> None:
+    payload = request(12, 0, {"group_id": "g", "generation_id": 1, "member_id": "mm"})
+    assert decode_request(payload[:-1]).value == {"group_id": "g", "generation_id": 1, "member_id": None}
+
+
+def test_bytes_after_the_message_are_a_problem_and_no_obstacle() -> None:
+    # librdkafka's admin client sends three bytes too many in Metadata v12 requests
+    body = decode_request(request(12, 0, {"group_id": "g"}) + b"\0\0\0")
+    assert body.value is not None
+    assert [problem.reason for problem in body.problems] == ["3 bytes after the end of the message"]
+
+
+def test_a_newer_version_is_read_as_the_nearest_and_says_so() -> None:
+    body = decode_request(request(12, 4, {"group_id": "g"}, announced=9))
+    assert body.value is not None
+    assert body.value["group_id"] == "g"
+    assert (body.asked, body.version) == (9, 4)
+    assert body.guess == "version 9 is not known here, read as 4"
+
+
+def test_an_unknown_api_keeps_its_header() -> None:
+    body = decode_request(bytes.fromhex("0063 0000 00000007 0001 63") + b"whatever")
+    assert body.value is None
+    assert body.header["client_id"] == "c"
+    assert body.guess == "unknown API: only the header is decoded"
+    assert body.problems == []
+
+
+def test_too_few_bytes_for_a_header() -> None:
+    (problem,) = decode_request(b"\0\x12\0").problems
+    assert problem.reason == "3 bytes are too few for a request header"
+
+
+def test_api_versions_falls_back_to_version_0() -> None:
+    # what Kafka 4.3.0 answers to ApiVersions v5: error 35 and its own range (18, 0-4), in v0
+    payload = bytes.fromhex("00000000 0023 00000001 0012 0000 0004")
+    body = decode_response(payload, 18, 5)
+    assert body.value == {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 4}]}
+    assert body.version == 0
+    assert body.guess == "the broker does not know version 5 and answered in version 0"
+
+
+def test_old_brokers_answer_in_the_newest_version_they_know() -> None:
+    # 0.8.2 and 0.9 do not check versions: Metadata v1 is answered in the format of v0
+    body = decode_response(response(3, 0, METADATA), 3, 1)
+    assert body.version == 0
+    assert body.guess == "answered in the format of version 0, not 1"
+    assert body.value is not None
+    assert body.value["brokers"] == [{"node_id": 1, "host": "b", "port": 9092}]
+
+
+def test_a_cut_response_is_not_guessed_at() -> None:
+    payload = response(3, 9, METADATA)[:-3]
+    body = decode_response(payload, 3, 9, complete=False)
+    assert (body.version, body.guess) == (9, "")
+    assert body.problems[0].reason.endswith("(not captured)")
+
+
+def _leaves(body: Body, side: str) -> list[tuple[int, int]]:
+    root = trace_body(body, response=side == "response")
+    return [(node.start, node.end) for _, node in root.walk() if node.children is None]
+
+
+def test_a_traced_frame_covers_every_byte() -> None:
+    payload = request(3, 1, {"topics": [{"name": "orders"}, {"name": "x"}]})
+    body = decode_request(payload)
+    root = trace_body(body, response=False)
+    assert [child.name for child in root.children] == ["size", "header", "body"]
+    assert root.end == 4 + len(payload)
+    named = {path: payload[node.start - 4 : node.end - 4] for path, node in root.walk()}
+    assert named["body.topics[1].name"] == b"\0\x01x"
+    assert named["header.client_id"] == b"\0\x01c"
+
+
+def test_a_traced_frame_shows_what_could_not_be_decoded() -> None:
+    body = decode_request(bytes.fromhex("0063 0000 00000007 0001 63") + b"whatever")
+    *_, rest = trace_body(body, response=False).children
+    assert (rest.name, rest.value) == ("undecoded", b"whatever")
+
+
+@given(st.binary(max_size=200), st.integers(-2, 97), st.integers(-2, 25))
+def test_nothing_raises_on_any_bytes(data: bytes, key: int, version: int) -> None:
+    for body, side in ((decode_request(data), "request"), (decode_response(data, key, version), "response")):
+        assert all(end <= 4 + len(data) for _, end in _leaves(body, side))
