@@ -1,0 +1,259 @@
+"""The syntax tree with its names and values understood: which field, what is asked of its values.
+
+Here all errors are found that the grammar cannot know: fields that do not exist, values that do not fit, operators that
+make no sense. What follows (:mod:`~captures.filters.columns`, :mod:`~captures.filters.bodies`) only compiles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import TypeAlias
+
+from captures.filters import grammar, literals, predicates, values
+from captures.filters.context import OPPOSITES, SELECTIONS
+from captures.filters.errors import FilterError, did_you_mean
+from captures.filters.fields import BY_NAME, Field, Kind
+from captures.filters.grammar import Name
+from captures.filters.literals import BadValueError
+from captures.filters.paths import Path, UnknownStepError, find, is_path
+from captures.filters.predicates import ANY, NOT_EMPTY, Predicate
+
+
+@dataclass(frozen=True)
+class Test:
+    """One condition on one field; it does not hold where the field has no value."""
+
+    field: Field | Path
+    predicate: Predicate
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Being in a selection (:data:`captures.filters.context.SELECTIONS`)."""
+
+    selection: str
+
+
+@dataclass(frozen=True)
+class Always:
+    """Holds for every exchange."""
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """The contrary."""
+
+    item: Bound
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """All hold."""
+
+    items: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """At least one holds."""
+
+    items: tuple[Bound, ...]
+
+
+Bound: TypeAlias = "Test | Selected | Always | Inverse | AllOf | AnyOf"
+
+_HEADER = "header."
+_NUMBERS = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
+
+
+def bind(node: grammar.Node, text: str, zone: tzinfo | None) -> Bound:
+    """Return the tree with fields and predicates.
+
+    :param text: the filter, for errors
+    :param zone: zone of times that state none; None is the local one
+    :raises FilterError: at the name or value that makes no sense
+    """
+    return _Binder(text, zone).bind(node)
+
+
+class _Binder:
+    def __init__(self, text: str, zone: tzinfo | None) -> None:
+        self.text = text
+        self.zone = zone
+
+    def bind(self, node: grammar.Node) -> Bound:
+        match node:
+            case grammar.And(items):
+                return AllOf(tuple(map(self.bind, items)))
+            case grammar.Or(items):
+                return AnyOf(tuple(map(self.bind, items)))
+            case grammar.Not(item):
+                return Inverse(self.bind(item))
+            case grammar.Everything():
+                return Always()
+            case grammar.Selector():
+                return self._selector(node)
+            case grammar.Bare(name) | grammar.Exists(name):
+                return self._present(name, empty=isinstance(node, grammar.Exists))
+            case grammar.Compare():
+                test = self._compare(node)
+                return Inverse(test) if node.negated else test
+            case grammar.OneOf():
+                test = self._one_of(node)
+                return Inverse(test) if node.negated else test
+
+    def _error(self, message: str, position: int, length: int, hint: str = "") -> FilterError:
+        return FilterError(message, self.text, position, length, hint)
+
+    # ------------------------------------------------------------ names
+    def _field(self, name: Name) -> Field | Path:
+        field = BY_NAME.get(name.text)
+        if field is not None:
+            return field
+        if is_path(name.text):
+            try:
+                return find(name.text)
+            except UnknownStepError as unknown:
+                at = name.position + unknown.offset
+                raise self._error(str(unknown), at, unknown.length, unknown.hint) from unknown
+        if name.text.startswith(_HEADER) and "[" not in name.text:
+            return header(name.text)
+        raise self._error(f"there is no field {name.text}", name.position, name.length, _meant(name.text))
+
+    def _selector(self, node: grammar.Selector) -> Bound:
+        if node.text in SELECTIONS:
+            return Selected(node.text)
+        if node.text in OPPOSITES:
+            return Inverse(Selected(OPPOSITES[node.text]))
+        intervals: list[predicates.Interval] = []
+        for part in node.text.split(","):
+            found = _NUMBERS.fullmatch(part)
+            if found is None:
+                known = ["all", *SELECTIONS, *OPPOSITES]
+                listed = " ".join(f"@{one}" for one in known)
+                hint = did_you_mean(node.text, known) or f"there are {listed} @17 @3,20-30"
+                message = f"there is no selection @{node.text}"
+                raise self._error(message, node.position, len(node.text) + 1, hint)
+            intervals.append((int(found[1]), int(found[2] or found[1])))
+        return Test(BY_NAME["number"], predicates.integers(intervals))
+
+    # ------------------------------------------------------------ tests
+    def _present(self, name: Name, *, empty: bool) -> Bound:
+        field = self._field(name)
+        if empty:
+            # a condition is always there, holding or not
+            return Always() if _is_bool(field) else Test(field, ANY)
+        if isinstance(field, Path):
+            # false, empty texts and empty lists are nothing; 0 is something
+            return Test(field, Predicate("(v is not False and v != '' and v != b'')"))
+        return Test(field, ANY if field.kind not in _CAN_BE_EMPTY else NOT_EMPTY)
+
+    def _compare(self, node: grammar.Compare) -> Bound:
+        field = self._field(node.name)
+        if _is_bool(field):
+            asked = self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
+            test = Test(field, NOT_EMPTY)
+            return test if asked.holds(True) else Inverse(test)
+        return Test(
+            field, self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
+        )
+
+    def _predicate(
+        self,
+        field: Field | Path,
+        name: Name,
+        operator: str,
+        value: grammar.Value,
+        position: int,
+        length: int,
+    ) -> Predicate:
+        try:
+            if isinstance(field, Path):
+                return literals.of_path(field, name.text, operator, value)
+            return literals.of_field(field, operator, value, self.zone)
+        except BadValueError as bad:
+            if bad.at is None:
+                raise self._error(str(bad), position, length, bad.hint) from bad
+            raise self._error(str(bad), value.position + bad.at, value.length - bad.at, bad.hint) from bad
+
+    def _one_of(self, node: grammar.OneOf) -> Bound:
+        field = self._field(node.name)
+        if _is_bool(field):
+            return AnyOf(
+                tuple(
+                    self._compare(grammar.Compare(node.name, grammar.EQUAL, value)) for value in node.values
+                )
+            )
+        singles: list[Predicate] = []
+        for value in node.values:
+            low, dots, high = value.text.partition("..")
+            if dots and not value.quoted and literals.has_ranges(field):
+                singles.append(self._range(field, node.name, value, low, high))
+            else:
+                singles.append(
+                    self._predicate(field, node.name, grammar.EQUAL, value, value.position, value.length)
+                )
+        return Test(field, _united(singles))
+
+    def _range(self, field: Field | Path, name: Name, value: grammar.Value, low: str, high: str) -> Predicate:
+        ends = [
+            grammar.Value(text, position=value.position + at, length=len(text))
+            for text, at in ((low, 0), (high, len(low) + 2))
+        ]
+        for end in ends:
+            if not end.text:
+                hint = "write both ends: 1..5"
+                raise self._error("a range needs two ends", value.position, value.length, hint)
+        if isinstance(field, Field) and field.kind is Kind.TIME:
+            moments = [values.moment(end.text, self.zone) for end in ends]
+            if moments[0] is not None and moments[1] is not None:
+                return predicates.time([("in", moments[0], moments[1])])
+        at_least = self._predicate(
+            field, name, grammar.GREATER_EQUAL, ends[0], ends[0].position, ends[0].length
+        )
+        at_most = self._predicate(field, name, grammar.LESS_EQUAL, ends[1], ends[1].position, ends[1].length)
+        if at_least.intervals is not None and at_most.intervals is not None:
+            return predicates.integers([(at_least.intervals[0][0], at_most.intervals[0][1])])
+        return predicates.both(at_least, at_most)
+
+
+def _is_bool(field: Field | Path) -> bool:
+    return isinstance(field, Field) and field.kind is Kind.BOOL
+
+
+_CAN_BE_EMPTY = (Kind.TEXT, Kind.BYTES, Kind.BOOL)
+
+
+def _united(singles: Sequence[Predicate]) -> Predicate:
+    if all(isinstance(one, predicates.TimePredicate) for one in singles):
+        return predicates.time(
+            [moment for one in singles if isinstance(one, predicates.TimePredicate) for moment in one.moments]
+        )
+    if all(one.intervals is not None for one in singles):
+        return predicates.integers([interval for one in singles for interval in one.intervals or ()])
+    return predicates.either(singles)
+
+
+def header(name: str) -> Field:
+    """Return the field ``header.NAME``: the values of the record headers of that name."""
+    key = name.removeprefix(_HEADER)
+    return Field(
+        name,
+        Kind.BYTES,
+        f"value of the record header {key}",
+        f"header_named(x, c, {key!r})",
+        many=True,
+        mentions="records",
+    )
+
+
+def _meant(name: str) -> str:
+    """Return what someone meant who wrote a name that is no field."""
+    if literals.is_api(name):
+        return f"write api == {name}"
+    if name.upper() in literals.ERROR_CODES:
+        return f"write error == {name.upper()}"
+    return did_you_mean(name, BY_NAME) or "fields of messages are written request.<path> and response.<path>"

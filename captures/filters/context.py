@@ -1,0 +1,51 @@
+"""What a filter needs to know besides the exchange it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from captures.meaning import Names
+
+if TYPE_CHECKING:
+    from captures.filters.groups import GroupInference
+
+SELECTIONS = {
+    "marked": "the exchanges you marked",
+    "focus": "the exchange under the cursor",
+    "shown": "the exchanges that the view shows",
+}
+"""Sets of exchanges that a view keeps, usable as ``@name``."""
+OPPOSITES = {"unmarked": "marked", "hidden": "shown"}
+"""Selectors that mean all others."""
+
+
+def unnamed(_: str) -> str | None:
+    """Know no topic's name."""
+    return None
+
+
+@dataclass(slots=True)
+class Context:
+    """The surroundings of an exchange.
+
+    :ivar names: topic names by ID, such as :meth:`dissectors.knowledge.Knowledge.topic_name`
+    :ivar groups: what is known of who belongs to which group; None infers nothing
+    :ivar start: time of the first exchange in ns since the epoch, what relative times count from
+    :ivar selections: numbers of the exchanges in each of :data:`SELECTIONS`; what is missing is empty
+    :ivar comments: comments by number
+    """
+
+    names: Names = unnamed
+    groups: GroupInference | None = None
+    start: int | None = None
+    selections: Mapping[str, Collection[int]] = field(default_factory=dict)
+    comments: Mapping[int, str] = field(default_factory=dict)
+
+    def selected(self, selection: str, number: int) -> bool:
+        """Tell whether an exchange belongs to a selection."""
+        return number in self.selections.get(selection, ())
+
+
+NO_CONTEXT = Context()

@@ -1,0 +1,69 @@
+"""The language explained, from the tables that it is compiled from: help texts, and the manual's reference."""
+
+from __future__ import annotations
+
+from captures.filters.context import OPPOSITES, SELECTIONS
+from captures.filters.fields import FIELDS, Field
+from captures.filters.shortforms import FORMS
+
+RULES = """\
+A condition is a field with a comparison; conditions are joined by `and`, `or`, `not` and parentheses
+(`&&`, `||`, `!` mean the same).
+
+| written | holds where |
+|---|---|
+| `latency > 100ms` | `==` `!=` `<` `<=` `>` `>=` compare numbers, durations, sizes and times |
+| `api == fetch` | names of APIs, errors and other named values may be written in either case; other texts not |
+| `topic ~ "^orders"` | a regular expression is found, in either case unless `(?-i:...)`; `matches` and `!~` too |
+| `value contains "id"` | the text is part of it |
+| `partition in {0, 5..7}` | it is one of these; `..` makes a range of numbers; `not in` is the contrary |
+| `error` | there is something in it: text that is not empty, a flag that is set, any number |
+| `request.rack_id exists` | the field is there, even if it is empty |
+| `request.topics[0].topic == x` | any field of any message, by its path; without an index any element is meant |
+
+Where a field has several values, one that fits is enough. A condition does not hold where its field has no value,
+and `a != x` is `not (a == x)`, so it does. Texts with spaces, commas, parentheses or quotes stand in `"` or `'`.
+Durations have a unit (`ns` `us` `ms` `s` `m` `h` `d`), sizes may have one (`B` `kB` `MB` `GB` `KiB` `MiB` `GiB`).
+`error` and `~e` leave out errors that belong to a normal conversation, `error.any` does not; `latency` is what was
+measured, `excess` leaves designed waiting out.
+"""
+
+
+def fields_table() -> str:
+    """Return the named fields as a Markdown table."""
+    lines = ["| field | holds | meaning | example |", "|---|---|---|---|"]
+    lines += [f"| {_names(field)} | {field.kind} | {field.doc} | `{field.example}` |" for field in FIELDS]
+    return "\n".join(lines)
+
+
+def _names(field: Field) -> str:
+    return ", ".join(f"`{name}`" for name in (field.name, *field.synonyms))
+
+
+def forms_table() -> str:
+    """Return the short forms and selectors as a Markdown table."""
+    lines = ["| short | meaning |", "|---|---|"]
+    for form in FORMS.values():
+        argument = f" {form.argument}" if form.argument else ""
+        shown = f" [{form.argument}]" if form.optional else argument
+        lines.append(f"| `~{form.sign}{shown}` | {form.doc} |")
+    lines += [f"| `@{name}` | {doc} |" for name, doc in SELECTIONS.items()]
+    lines += [f"| `@{name}` | all but `@{other}` |" for name, other in OPPOSITES.items()]
+    lines.append("| `@17`, `@3,20-30` | exchanges by number |")
+    return "\n".join(lines)
+
+
+def reference() -> str:
+    """Return the reference of the filter language in Markdown."""
+    paths = "`header.<name>` is the value of the record header of that name."
+    return f"{RULES}\n## Fields\n\n{fields_table()}\n\n{paths}\n\n## Short forms\n\n{forms_table()}\n"
+
+
+def summary() -> str:
+    """Return the language on one screen of a terminal."""
+    width = max(len(field.name) for field in FIELDS)
+    forms = [f"~{form.sign} {form.argument}".strip() for form in FORMS.values()]
+    sign_width = max(map(len, forms))
+    lines = ["Fields:", *(f"  {field.name:<{width}}  {field.doc}" for field in FIELDS), "", "Short forms:"]
+    lines += [f"  {sign:<{sign_width}}  {form.doc}" for sign, form in zip(forms, FORMS.values(), strict=True)]
+    return "\n".join(lines)

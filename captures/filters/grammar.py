@@ -1,0 +1,427 @@
+"""Tokens to a syntax tree, and the tree back to text.
+
+::
+
+    filter     = or
+    or         = and { ("or" | "||" | "|") and }
+    and        = not { ["and" | "&&" | "&"] not }          # left out only before a short form or a selector
+    not        = ("not" | "!") not | "(" or ")" | term
+    term       = short form [value] | "@" selector | field [test]
+    test       = ("==" | "!=" | "<" | "<=" | ">" | ">=") value
+               | ("~" | "matches" | "!~" | "contains") value
+               | "in" "{" value { [","] value } "}"        # or ( ) ; low..high is a range of numbers
+               | "not" ("in" ... | "contains" ... | "matches" ...)
+               | "exists"
+    field      = name { "." name ["[" index "]"] }
+    value      = "quoted" | 'quoted' | bare-run-of-characters
+
+The tree says what was written. What names and values mean is found out by :mod:`captures.filters.binding`.
+Nodes compare without regard to positions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from captures.filters import lexer
+from captures.filters.errors import FilterError, did_you_mean
+from captures.filters.lexer import Scanner, Token, quoted
+
+MAX_LENGTH = 100_000
+"""Characters of a filter."""
+MAX_DEPTH = 60
+"""Parentheses and negations inside each other; Python's own parser allows about 90."""
+
+EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "==", "<", "<=", ">", ">="
+MATCHES, CONTAINS = "~", "contains"
+
+_WORDS = {
+    "contains": CONTAINS,
+    "matches": MATCHES,
+    # Wireshark's words
+    "eq": EQUAL,
+    "ne": "!=",
+    "lt": LESS,
+    "le": LESS_EQUAL,
+    "gt": GREATER,
+    "ge": GREATER_EQUAL,
+}
+OPERATOR_WORDS = (*_WORDS, "in", "exists", "not", "and", "or")
+_NEGATED = {"!=": EQUAL, "!~": MATCHES}
+_MISTAKES = {"=": "write == to compare", "=~": "write ~ to match", "===": "write ==", "<>": "write !="}
+_MISTAKE = re.compile(r"===?|=~?|<>")
+_CLOSING = {"{": "}", "(": ")"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as written.
+
+    :ivar text: without quotes; in a regular expression backslashes are those of the expression
+    """
+
+    text: str
+    quoted: bool = False
+    position: int = field(default=0, compare=False)
+    length: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A field as written."""
+
+    text: str
+    position: int = field(default=0, compare=False)
+
+    @property
+    def length(self) -> int:
+        """Characters of the name."""
+        return len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Field, operator, value; ``!=`` and ``not contains`` are the negation of the positive test.
+
+    :ivar position: of the operator, and ``length`` how many characters it has
+    """
+
+    name: Name
+    operator: str
+    value: Value
+    negated: bool = False
+    position: int = field(default=0, compare=False)
+    length: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Field in a list of values."""
+
+    name: Name
+    values: tuple[Value, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A field alone: there is something in it."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The field is there, if empty."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """``@marked`` and the like; ``text`` is without the sign."""
+
+    text: str
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """Holds for every exchange: an empty filter, ``~all``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The contrary."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any of them."""
+
+    items: tuple[Node, ...]
+
+
+Node: TypeAlias = "Compare | OneOf | Bare | Exists | Selector | Everything | Not | And | Or"
+
+
+def parse(text: str) -> Node:
+    """Return the syntax tree of a filter; an empty one holds for everything.
+
+    :raises FilterError: at the character where it stops making sense
+    """
+    if len(text) > MAX_LENGTH:
+        raise FilterError(f"a filter has at most {MAX_LENGTH} characters", text, MAX_LENGTH)
+    return _Parser(text).filter()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.scan = Scanner(text)
+        self._depth = 0
+
+    def filter(self) -> Node:
+        if self.scan.ended():
+            return Everything()
+        node = self._or()
+        if not self.scan.ended():
+            raise self._leftover()
+        return node
+
+    def _leftover(self) -> FilterError:
+        position, length = self.scan.here()
+        rest = self.text[position : position + length]
+        if rest.startswith(")"):
+            return self._error("this parenthesis closes nothing", position, 1)
+        hint = did_you_mean(rest, OPERATOR_WORDS) or "join two conditions by and, or"
+        return self._error(f"{rest!r} is not expected here", position, length, hint)
+
+    def _error(
+        self,
+        message: str,
+        position: int,
+        length: int = 0,
+        hint: str = "",
+        *,
+        expected: str = "",
+        name: str = "",
+    ) -> FilterError:
+        return FilterError(message, self.text, position, length, hint, expected=expected, field=name)
+
+    # ------------------------------------------------------------ connectives
+    def _or(self) -> Node:
+        items = [self._and()]
+        while self.scan.take(lexer.OR, "or"):
+            items.append(self._and())
+        return items[0] if len(items) == 1 else Or(tuple(items))
+
+    def _and(self) -> Node:
+        items = [self._not()]
+        while self.scan.take(lexer.AND, "and") or self._short_follows():
+            items.append(self._not())
+        return items[0] if len(items) == 1 else And(tuple(items))
+
+    def _short_follows(self) -> bool:
+        return bool(self.scan.peek(lexer.JOINED))
+
+    def _not(self) -> Node:
+        position = self.scan.skip()
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"more than {MAX_DEPTH} levels of parentheses and negations", position, 1)
+        try:
+            if self.scan.take(lexer.NOT, "not"):
+                return Not(self._not())
+            opening = self.scan.sign("(")
+            return self._group(opening) if opening else self._term()
+        finally:
+            self._depth -= 1
+
+    def _group(self, opening: Token) -> Node:
+        node = self._or()
+        if self.scan.sign(")"):
+            return node
+        if self.scan.ended():
+            raise self._error("this parenthesis is never closed", opening.position, 1, "add ) at the end")
+        raise self._leftover()
+
+    # ------------------------------------------------------------ terms
+    def _term(self) -> Node:
+        short = self.scan.take(lexer.SHORT, "short")
+        if short:
+            return self._short(short)
+        selector = self.scan.take(lexer.SELECTOR, "selector")
+        if selector:
+            return self._selector(selector)
+        name = self.scan.take(lexer.NAME, "name")
+        if name is None:
+            raise self._no_term()
+        if name.text.lower() in OPERATOR_WORDS:
+            hint = f"a field stands before {name.text}"
+            raise self._error(f"there is no field {name.text}", name.position, name.length, hint)
+        after = self.scan.at
+        if self.text[after : after + 1] in (".", "["):
+            what = (
+                "a field name is missing after the dot" if self.text[after] == "." else "[ ] holds an index"
+            )
+            raise self._error(what, after + 1, 0, expected="term")
+        return self._test(Name(name.text, name.position))
+
+    def _no_term(self) -> FilterError:
+        position, length = self.scan.here()
+        if not length:
+            return self._error(
+                "something is missing at the end", position, 0, "a field or ~x", expected="term"
+            )
+        rest = self.text[position : position + length]
+        if rest[0] in lexer.QUOTES:
+            hint = "say where to look for it: topic ~ ..., ~c ..., value contains ..."
+            return self._error("a text alone is no condition", position, 1, hint)
+        if rest.startswith("~"):
+            return self._error(f"no short form {rest}", position, length, "~e, ~t orders, ~c client, ...")
+        return self._error("a field is expected here", position, length)
+
+    def _short(self, token: Token) -> Node:
+        from captures.filters import shortforms  # it makes nodes of this module
+
+        letter = token.text[1:]
+        form = shortforms.FORMS.get(letter)
+        if form is None:
+            hint = did_you_mean(letter, shortforms.FORMS) or f"there are {' '.join(shortforms.signs())}"
+            raise self._error(f"no short form {token.text}", token.position, token.length, hint)
+        value = None
+        if form.argument and not (form.optional and self._value_is_absent()):
+            value = self._value(token.text, regex=True)
+        return form.expand(token.position, value)
+
+    def _value_is_absent(self) -> bool:
+        """Tell whether no value follows a short form that can do without one."""
+        scan = self.scan
+        if scan.ended() or scan.peek(re.compile(r"[)~@!]")):
+            return True
+        return bool(scan.peek(lexer.AND) or scan.peek(lexer.OR) or scan.peek(lexer.NOT))
+
+    @staticmethod
+    def _selector(token: Token) -> Node:
+        text = token.text[1:]
+        return Everything() if text == "all" else Selector(text, token.position)
+
+    def _test(self, name: Name) -> Node:
+        mistake = self.scan.peek(_MISTAKE)
+        if mistake and mistake[0] != "==":
+            raise self._error(
+                f"there is no operator {mistake[0]}", mistake.start(), len(mistake[0]), _MISTAKES[mistake[0]]
+            )
+        sign = self.scan.take(lexer.OPERATOR, "operator")
+        if sign:
+            return self._compare(name, sign, sign.text)
+        word = self.scan.peek(lexer.WORD)
+        written = word[0].lower() if word else ""
+        if written == "not" and word:
+            return self._negated(name)
+        if written == "in":
+            self.scan.take(lexer.WORD, "word")
+            return OneOf(name, self._list(name))
+        if written == "exists":
+            self.scan.take(lexer.WORD, "word")
+            return Exists(name)
+        if written in _WORDS:
+            token = self.scan.take(lexer.WORD, "word")
+            assert token is not None
+            return self._compare(name, token, _WORDS[written])
+        return Bare(name)
+
+    def _negated(self, name: Name) -> Node:
+        self.scan.take(lexer.WORD, "word")
+        word = self.scan.take(lexer.WORD, "word")
+        written = word.text.lower() if word else ""
+        if written == "in":
+            return OneOf(name, self._list(name), negated=True)
+        if word and written in ("contains", "matches"):
+            return self._compare(name, word, _WORDS[written], negated=True)
+        position, length = (word.position, word.length) if word else self.scan.here()
+        raise self._error(
+            "in, contains or matches is expected after not",
+            position,
+            length,
+            expected="operator",
+            name=name.text,
+        )
+
+    def _compare(self, name: Name, token: Token, operator: str, *, negated: bool = False) -> Node:
+        positive = _NEGATED.get(operator, operator)
+        value = self._value(name.text, regex=positive == MATCHES, after=token.text)
+        return Compare(name, positive, value, negated or positive != operator, token.position, token.length)
+
+    def _value(self, name: str, *, regex: bool = False, after: str = "") -> Value:
+        token = self.scan.value()
+        if token is None:
+            position, length = self.scan.here()
+            message = f"a value is missing after {after or name}"
+            raise self._error(
+                message, position, min(length, 1), expected="" if length else "value", name=name
+            )
+        text = token.text
+        if token.kind == "string":
+            text = lexer.unescape_regex(text) if regex else lexer.unescape(text)
+        return Value(text, token.kind == "string", token.position, token.length)
+
+    def _list(self, name: Name) -> tuple[Value, ...]:
+        opening = self.scan.sign("{(")
+        if opening is None:
+            position, length = self.scan.here()
+            hint = f"write {name.text} in {{a, b}}"
+            raise self._error(
+                "a list is expected after in", position, length, hint, expected="list", name=name.text
+            )
+        closing, values = _CLOSING[opening.text], [self._value(name.text)]
+        while not self.scan.sign(closing):
+            self.scan.sign(",")
+            if self.scan.sign(closing):
+                break
+            if self.scan.ended():
+                raise self._error(
+                    f"this {opening.text} is never closed",
+                    opening.position,
+                    1,
+                    f"add {closing}",
+                    expected="value",
+                    name=name.text,
+                )
+            values.append(self._value(name.text))
+        return tuple(values)
+
+
+# ---------------------------------------------------------------- back to text
+def render(node: Node) -> str:
+    """Return the filter in the main grammar, without short forms; parsing it gives the same tree."""
+    match node:
+        case Compare(name, operator, value, negated):
+            text = _regex(value.text) if operator == MATCHES else _written(value)
+            sign = {EQUAL: "!=", MATCHES: "!~"}.get(operator, f"not {operator}") if negated else operator
+            if negated and operator in (LESS, LESS_EQUAL, GREATER, GREATER_EQUAL):
+                return f"not {name.text} {operator} {text}"
+            return f"{name.text} {sign} {text}"
+        case OneOf(name, values, negated):
+            return f"{name.text} {'not ' * negated}in {{{', '.join(map(_written, values))}}}"
+        case Bare(name):
+            return name.text
+        case Exists(name):
+            return f"{name.text} exists"
+        case Selector(text):
+            return f"@{text}"
+        case Everything():
+            return "@all"
+        case Not(item):
+            return f"not {_inside(item)}"
+        case And(items):
+            return " and ".join(map(_inside, items))
+        case Or(items):
+            return " or ".join(map(_inside, items))
+
+
+def _inside(node: Node) -> str:
+    return f"({render(node)})" if isinstance(node, And | Or) else render(node)
+
+
+def _written(value: Value) -> str:
+    text = quoted(value.text)
+    # what was quoted is text, and what was not may be a number
+    return f'"{text}"' if value.quoted and not text.startswith('"') else text
+
+
+def _regex(text: str) -> str:
+    # a backslash before a quote means the quote itself, in the string as in the expression
+    return '"' + re.sub(r'(\\.)|"', lambda found: found[1] or '\\"', text, flags=re.DOTALL) + '"'

@@ -1,0 +1,282 @@
+"""Fields of messages by their path: what the declarations say about ``request.topics.partitions.partition``.
+
+A path names the fields from the body's root, in every version there ever was; arrays are not named, ``[2]`` picks an
+element. Behind a records field come the batches and their records, as ``kproxy read --json`` shows them; behind a field
+that holds an embedded protocol come its fields, which are not declared here and not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, cast
+
+from captures.filters.errors import did_you_mean
+from dissectors import schema
+from dissectors.apis import NAMES, Api, api
+from dissectors.domains import TIMESTAMP_MS, Domain
+from dissectors.schema import Field, Message, Struct
+
+Side = Literal["request", "response"]
+Step = tuple[str, int | None]
+"""Name of a field, and which element of its array is meant; None means any."""
+
+_STEP = re.compile(r"([^.\[\]]+)(?:\[([0-9]+)\])?")
+
+_RECORD = Struct(
+    "offset" / schema.Int64 * "offset in the partition",
+    "timestamp" / schema.Int64.of(TIMESTAMP_MS) * "ms since 1970",
+    "key" / schema.Bytes * "key",
+    "value" / schema.Bytes * "value",
+    "headers"
+    / schema.Array("key" / schema.String * "name", "value" / schema.Bytes * "value")
+    * "headers of the record",
+)
+BATCH = Struct(
+    "base_offset" / schema.Int64 * "offset of the first record",
+    "last_offset" / schema.Int64 * "offset of the last record",
+    "magic" / schema.Int8 * "message format: 0, 1 or 2",
+    "codec" / schema.String * "none, gzip, snappy, lz4 or zstd",
+    "crc_valid" / schema.Bool * "whether the checksum fits",
+    "timestamp_type" / schema.String * "create or log_append",
+    "base_timestamp" / schema.Int64.of(TIMESTAMP_MS) * "ms since 1970",
+    "max_timestamp" / schema.Int64.of(TIMESTAMP_MS) * "ms since 1970",
+    "partition_leader_epoch" / schema.Int32 * "epoch of the leader that appended it",
+    "producer_id" / schema.Int64 * "producer ID, -1 = none",
+    "producer_epoch" / schema.Int16 * "producer epoch, -1 = none",
+    "base_sequence" / schema.Int32 * "sequence number of the first record, -1 = none",
+    "transactional" / schema.Bool * "part of a transaction",
+    "control" / schema.Bool * "holds control records",
+    "size" / schema.Int32 * "bytes of the batch",
+    "count" / schema.Int32 * "records in it",
+    "records" / schema.Array(*_RECORD.fields) * "the records",
+)
+"""The shape of :class:`dissectors.record_values.RecordValues`."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path that some message has.
+
+    :ivar steps: fields from the body's root
+    :ivar apis: keys of the APIs that have it
+    :ivar leaves: declarations of the last field, by API in order; empty behind an embedded protocol
+    :ivar records_at: number of steps up to and including a records field that the path goes through, or 0
+    :ivar embedded_at: the same for a field with an embedded protocol
+    """
+
+    side: Side
+    steps: tuple[Step, ...]
+    apis: frozenset[int]
+    leaves: tuple[Field, ...]
+    records_at: int = 0
+    embedded_at: int = 0
+
+
+class UnknownStepError(LookupError):
+    """No message has the path.
+
+    :ivar offset: where in the text the step begins that no message has
+    :ivar length: of the step
+    """
+
+    def __init__(self, message: str, offset: int, length: int, hint: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.length = length
+        self.hint = hint
+
+
+def is_path(name: str) -> bool:
+    """Tell whether a field name is a path into a body."""
+    return name.startswith(("request.", "response."))
+
+
+def find(text: str) -> Path:
+    """Return the path that a text such as ``response.topics[0].name`` names.
+
+    :raises UnknownStepError: if no message has it
+    """
+    side_text, _, rest = text.partition(".")
+    side = cast(Side, side_text)
+    reached: dict[int, list[Struct]] = {key: list(_roots(key, side)) for key in range(len(NAMES))}
+    leaves: dict[int, list[Field]] = {}
+    steps: list[Step] = []
+    records_at = embedded_at = 0
+    offset = len(side_text) + 1
+    for part in rest.split("."):
+        found = _STEP.fullmatch(part)
+        assert found is not None, "the lexer makes nothing else"
+        steps.append((found[1], None if found[2] is None else int(found[2])))
+        if not embedded_at:
+            if leaves and not any(reached.values()):
+                opaque = [field for fields in leaves.values() for field in fields]
+                embedded_at = _embedded(opaque, len(steps) - 1)
+                if embedded_at:
+                    reached, leaves = {key: [] for key in leaves}, {key: [] for key in leaves}
+                    offset += len(part) + 1
+                    continue
+            before = reached
+            leaves, reached, is_records = _descend(before, found[1])
+            if not leaves:
+                raise _unknown(found[1], offset, side, text, before)
+            if is_records:
+                records_at = len(steps)
+        offset += len(part) + 1
+    unique = {id(field): field for fields in leaves.values() for field in fields}
+    # the last step being the records field itself, nothing has to be decoded
+    return Path(
+        side,
+        tuple(steps),
+        frozenset(leaves),
+        tuple(unique.values()),
+        records_at if records_at < len(steps) else 0,
+        embedded_at,
+    )
+
+
+def _embedded(fields: Iterable[Field], at: int) -> int:
+    return (
+        at if any(field.type.content and isinstance(field.type, schema.SizedType) for field in fields) else 0
+    )
+
+
+def _roots(key: int, side: Side) -> Iterator[Struct]:
+    known = api(key)
+    if known is None:
+        return
+    message: Message = getattr(known, side)
+    yield message.struct
+    for older in message.older:
+        yield older.struct
+
+
+def inner(field: Field) -> Struct | None:
+    """Return the fields inside a field, if it is a struct, an array of structs, or records."""
+    type_ = field.type
+    if isinstance(type_, schema.Array):
+        type_ = type_.element
+    if isinstance(type_, Struct):
+        return type_
+    return BATCH if is_records(field) else None
+
+
+def is_records(field: Field) -> bool:
+    """Tell whether a field holds record batches."""
+    return field.type.kind == "records" or field.type.content == "unaligned_records"
+
+
+def _descend(
+    reached: Mapping[int, list[Struct]], name: str
+) -> tuple[dict[int, list[Field]], dict[int, list[Struct]], bool]:
+    leaves: dict[int, list[Field]] = {}
+    inside: dict[int, list[Struct]] = {}
+    records = False
+    for key, structs in reached.items():
+        for struct in structs:
+            for field in struct.fields:
+                if field.name == name:
+                    leaves.setdefault(key, []).append(field)
+                    records |= is_records(field)
+                    deeper = inner(field)
+                    if deeper is not None:
+                        inside.setdefault(key, []).append(deeper)
+    return leaves, inside, records
+
+
+def _unknown(
+    name: str, offset: int, side: Side, text: str, before: Mapping[int, list[Struct]]
+) -> UnknownStepError:
+    known = {field.name for structs in before.values() for struct in structs for field in struct.fields}
+    parent = text[: offset - 1]
+    if not known:
+        return UnknownStepError(f"{parent} has no fields inside", offset, len(name), "")
+    where = f"no {side}" if parent == side else f"no {parent}"
+    hint = did_you_mean(name, known)
+    if not hint:
+        hint = f"there are {', '.join(sorted(known)[:6])}{' ...' if len(known) > 6 else ''}"
+    return UnknownStepError(f"{where} has a field {name}", offset, len(name), hint)
+
+
+def children(prefix: str, keys: Iterable[int] | None = None) -> dict[str, Field]:
+    """Return the fields that may follow ``request.`` or ``request.topics.``, by name; for completion.
+
+    :param keys: the APIs that come into question, all if None
+    """
+    side_text, _, rest = prefix.partition(".")
+    if side_text not in ("request", "response"):
+        return {}
+    wanted = range(len(NAMES)) if keys is None else keys
+    reached = {key: list(_roots(key, cast(Side, side_text))) for key in wanted}
+    for part in filter(None, rest.split(".")):
+        found = _STEP.fullmatch(part)
+        if found is None:
+            return {}
+        _, reached, _ = _descend(reached, found[1])
+    return {
+        field.name: field for structs in reached.values() for struct in structs for field in struct.fields
+    }
+
+
+def domain_of(field: Field) -> Domain | None:
+    """Return what names the values of a field or of the elements of an array."""
+    if field.type.domain is None and isinstance(field.type, schema.Array):
+        return field.type.element.domain
+    return field.type.domain
+
+
+# ---------------------------------------------------------------- who can mention what
+def _every_field(struct: Struct) -> Iterator[Field]:
+    for field in struct.fields:
+        yield field
+        deeper = None if is_records(field) else inner(field)
+        if deeper is not None:
+            yield from _every_field(deeper)
+
+
+def _field_names(known: Api) -> set[str]:
+    names: set[str] = set()
+    for side in ("request", "response"):
+        for root in _roots(known.key, side):
+            for field in _every_field(root):
+                names.add(field.name)
+                if is_records(field):
+                    names.add("<records>")
+    return names
+
+
+FIND_COORDINATOR = 10
+
+_MENTIONS: dict[str, tuple[str, ...]] = {
+    "topic": ("topic", "resource_name", "partition"),
+    "group": ("group",),
+    "member": ("member",),
+    "transaction": ("transactional_id",),
+    "producer": ("producer_id", "<records>"),
+    "records": ("<records>",),
+    "throttle": ("throttle_time_ms",),
+    "acks": ("acks",),
+}
+"""Parts of field names, one of which every API has that may mention a thing of the kind."""
+
+
+@cache
+def apis_with(kind: str) -> frozenset[int]:
+    """Return the keys of the APIs whose messages may mention a ``topic``, ``group``, ``member`` ...
+
+    They may be too many, never too few: all others need not be decoded to know that they do not.
+    """
+    found = set()
+    for key in range(len(NAMES)):
+        known = api(key)
+        if known is not None and any(
+            part in name for name in _field_names(known) for part in _MENTIONS[kind]
+        ):
+            found.add(key)
+    if kind in ("group", "transaction"):
+        found.add(FIND_COORDINATOR)
+    if kind == "group":
+        found |= {0, 1}  # inferred
+    return frozenset(found)

@@ -1,0 +1,239 @@
+"""What fields take from an exchange whose bodies are decoded.
+
+Each function takes an exchange and the :class:`~captures.filters.context.Context`; generated code calls it. Bodies may
+be annotated (records as lists of batches) or not (records as bytes), complete or cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from captures.exchanges import Exchange
+from captures.filters.context import Context
+from captures.filters.groups import named_groups
+from captures.filters.values import split_endpoint
+from captures.meaning import members_in, producers_in, topics_in, transactional_ids_in
+from captures.meaning.plans import Plan, members, plan, walk
+from dissectors import wire
+from dissectors.frames import Body
+from dissectors.record_values import Notes, RecordValues
+
+Side = Literal["request", "response"]
+_SIDES: tuple[Side, Side] = ("request", "response")
+_MS = 1_000_000
+_READER = RecordValues()
+
+
+def _bodies(exchange: Exchange) -> Iterator[tuple[int, int, Mapping[str, Any], Side]]:
+    key = exchange.api_key
+    if key is None:
+        return
+    for side in _SIDES:
+        body: Body | None = getattr(exchange, side)
+        if body is not None and body.version is not None and body.value:
+            yield key, body.version, body.value, side
+
+
+# ---------------------------------------------------------------- who and what is named
+def topics(exchange: Exchange, context: Context) -> dict[str, list[int]]:
+    """Topics that request or response names, with their partitions."""
+    out: dict[str, list[int]] = {}
+    for key, version, value, side in _bodies(exchange):
+        for topic, indexes in topics_in(key, version, value, context.names, side).items():
+            out.setdefault(topic, []).extend(indexes)
+    return out
+
+
+def partitions(exchange: Exchange, context: Context) -> set[int]:
+    """Partitions that request or response names."""
+    return {index for indexes in topics(exchange, context).values() for index in indexes}
+
+
+def topic_partitions(exchange: Exchange, context: Context) -> list[str]:
+    """Topics with a partition: ``orders-3``."""
+    return [f"{topic}-{index}" for topic, indexes in topics(exchange, context).items() for index in indexes]
+
+
+def groups(exchange: Exchange, context: Context) -> list[str]:
+    """Groups that the messages name, or the one that is inferred."""
+    named = named_groups(exchange)
+    if named or context.groups is None:
+        return named
+    group, _ = context.groups.group_of(exchange)
+    return [] if group is None else [group]
+
+
+def group_inferred(exchange: Exchange, context: Context) -> bool:
+    """Whether the group was inferred."""
+    return context.groups is not None and context.groups.group_of(exchange)[1]
+
+
+def _named(find: Callable[[int, int, Any, Side], list[Any]]) -> Callable[[Exchange, Context], list[Any]]:
+    def both(exchange: Exchange, context: Context) -> list[Any]:
+        return [
+            name
+            for key, version, value, side in _bodies(exchange)
+            for name in find(key, version, value, side)
+        ]
+
+    return both
+
+
+group_members = _named(members_in)
+transactional_ids = _named(transactional_ids_in)
+
+
+def producer_ids(exchange: Exchange, context: Context) -> set[int]:
+    """Producer IDs that are named, in batch headers too."""
+    found = {
+        producer.producer_id
+        for key, version, value, side in _bodies(exchange)
+        for producer in producers_in(key, version, value, side)
+    }
+    for batch in batches(exchange, context, records=False):
+        if batch["producer_id"] is not None and batch["producer_id"] >= 0:
+            found.add(batch["producer_id"])
+    return found
+
+
+# ---------------------------------------------------------------- errors
+def unexpected_errors(exchange: Exchange, context: Context) -> list[int]:
+    """Codes of the errors that do not belong to a normal conversation."""
+    if not exchange.expected:
+        return [error.code for error in exchange.errors]
+    expected = {error.path for error in exchange.expected}
+    return [error.code for error in exchange.errors if error.path not in expected]
+
+
+def all_errors(exchange: Exchange, context: Context) -> list[int]:
+    """Codes of all errors."""
+    return [error.code for error in exchange.errors]
+
+
+def error_messages(exchange: Exchange, context: Context) -> list[str]:
+    """What the broker says about its errors."""
+    return [error.message for error in exchange.errors if error.message]
+
+
+# ---------------------------------------------------------------- single values
+def throttle(exchange: Exchange, context: Context) -> int | None:
+    """Throttle time of the response in ns."""
+    value = exchange.response.value if exchange.response else None
+    found = (value or {}).get("throttle_time_ms")
+    return found * _MS if isinstance(found, int) else None
+
+
+def acks(exchange: Exchange, context: Context) -> int | None:
+    """What a Produce waits for."""
+    value = exchange.request.value if exchange.request else None
+    found = (value or {}).get("acks")
+    return found if isinstance(found, int) else None
+
+
+def host_of(endpoint: str) -> str:
+    """Host of ``host:port``."""
+    return split_endpoint(endpoint)[0]
+
+
+def port_of(endpoint: str) -> int | None:
+    """Port of ``host:port``."""
+    return split_endpoint(endpoint)[1]
+
+
+# ---------------------------------------------------------------- records
+def _records_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+    return tuple(
+        member.name
+        for member in members(struct)
+        if isinstance(member.con, wire.Records) or member.field.type.content == "unaligned_records"
+    )
+
+
+def shown_batches(value: Any, *, records: bool = True) -> list[dict[str, Any]]:
+    """Return a records field as a list of batches, whether or not it was annotated."""
+    if isinstance(value, list):
+        return [batch for batch in value if isinstance(batch, dict)]
+    if not value or not isinstance(value, bytes):
+        return []
+    reader = _READER if records else _HEADERS
+    return reader.show(value, "", None, Notes({}, []))
+
+
+_HEADERS = RecordValues(payload="none")
+
+
+def batches(exchange: Exchange, context: Context, *, records: bool = True) -> Iterator[dict[str, Any]]:
+    """Record batches of request and response.
+
+    :param records: whether their records are wanted, for which they have to be decompressed
+    """
+    for key, version, body, side in _bodies(exchange):
+        found: Plan = plan(_records_fields, key, version, side)
+        for struct, fields in walk(found, body):
+            for name in fields:
+                yield from shown_batches(struct.get(name), records=records)
+
+
+def codecs(exchange: Exchange, context: Context) -> Iterator[str]:
+    """Compression of the record batches."""
+    return (batch["codec"] for batch in batches(exchange, context, records=False))
+
+
+def _records(exchange: Exchange, context: Context) -> Iterator[dict[str, Any]]:
+    for batch in batches(exchange, context):
+        # keys of control records are types of markers, not what anyone wrote
+        if not batch["control"]:
+            yield from batch["records"]
+
+
+def keys(exchange: Exchange, context: Context) -> Iterator[bytes]:
+    """Keys of records."""
+    return (record["key"] for record in _records(exchange, context) if record["key"] is not None)
+
+
+def record_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
+    """Values of records."""
+    return (record["value"] for record in _records(exchange, context) if record["value"] is not None)
+
+
+def _headers(exchange: Exchange, context: Context) -> Iterable[dict[str, Any]]:
+    return (header for record in _records(exchange, context) for header in record["headers"])
+
+
+def header_names(exchange: Exchange, context: Context) -> Iterator[str]:
+    """Names of record headers."""
+    return (header["key"] for header in _headers(exchange, context))
+
+
+def header_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
+    """Values of record headers."""
+    return (header["value"] for header in _headers(exchange, context) if header["value"] is not None)
+
+
+def header_named(exchange: Exchange, context: Context, name: str) -> Iterator[bytes]:
+    """Values of the record headers with a name."""
+    return (
+        header["value"]
+        for header in _headers(exchange, context)
+        if header["key"] == name and header["value"] is not None
+    )
+
+
+# ---------------------------------------------------------------- bodies by path
+def embedded_values(exchange: Exchange, prefix: str) -> Iterator[Any]:
+    """Embedded protocols that annotation found behind a field.
+
+    :param prefix: path of the field with its side; without indexes it means any element
+    """
+    for path, value in exchange.annotations.decoded.items():
+        if _covers(prefix, path):
+            yield value
+
+
+def _covers(prefix: str, path: str) -> bool:
+    wanted, steps = prefix.split("."), path.split(".")
+    return len(wanted) == len(steps) and all(
+        step == want or ("[" not in want and step.partition("[")[0] == want)
+        for want, step in zip(wanted, steps, strict=True)
+    )

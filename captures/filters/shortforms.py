@@ -1,0 +1,110 @@
+"""Short forms in the manner of mitmproxy: ``~t orders`` for ``topic ~ "orders"``.
+
+A form takes at most one value, which may stand without quotes: ``~t orders.* ~e``. Forms that take a text search for
+it as a regular expression, whatever the case of the letters. They only abbreviate: each is made of the main grammar,
+and :func:`captures.filters.grammar.render` shows of what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from captures.filters.grammar import (
+    EQUAL,
+    GREATER,
+    MATCHES,
+    Bare,
+    Compare,
+    Everything,
+    Name,
+    Node,
+    Or,
+    Selector,
+    Value,
+)
+from dissectors.apis import keys_by_name
+
+SLOW = "100ms"
+"""What ``~s`` alone takes for slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One short form.
+
+    :ivar sign: letters after the tilde
+    :ivar argument: what the value is called in help texts; empty if there is none
+    :ivar doc: one line for people
+    :ivar make: position of the form and value -> tree
+    :ivar optional: whether the value may be left out
+    """
+
+    sign: str
+    argument: str
+    doc: str
+    make: Callable[[int, Value | None], Node]
+    optional: bool = False
+
+    def expand(self, position: int, value: Value | None) -> Node:
+        """Return what the form stands for."""
+        return self.make(position, value)
+
+
+def _bare(field: str) -> Callable[[int, Value | None], Node]:
+    return lambda position, _: Bare(Name(field, position))
+
+
+def _test(operator: str, *fields: str, default: str = "") -> Callable[[int, Value | None], Node]:
+    def make(position: int, value: Value | None) -> Node:
+        given = value or Value(default, position=position)
+        tests = tuple(Compare(Name(field, position), operator, given, position=position) for field in fields)
+        return tests[0] if len(tests) == 1 else Or(tests)
+
+    return make
+
+
+def _api(position: int, value: Value | None) -> Node:
+    # "~a fetch" means Fetch, not OffsetFetch and ShareFetch too
+    assert value is not None
+    operator = EQUAL if value.text.lower() in keys_by_name() else MATCHES
+    return _test(operator, "api")(position, value)
+
+
+FORMS = {
+    form.sign: form
+    for form in (
+        Form("a", "API", "the API: its name, or a regex that is found in it", _api),
+        Form("t", "regex", "a topic in request or response", _test(MATCHES, "topic")),
+        Form("p", "number", "a partition in request or response", _test(EQUAL, "partition")),
+        Form("g", "regex", "the consumer, share or streams group", _test(MATCHES, "group")),
+        Form("c", "regex", "the client: its ID or its address", _test(MATCHES, "client_id", "client")),
+        Form("b", "regex", "the broker's address", _test(MATCHES, "broker")),
+        Form("x", "regex", "the transactional ID", _test(MATCHES, "transactional_id")),
+        Form("k", "regex", "the key of a record", _test(MATCHES, "key")),
+        Form("v", "regex", "the value of a record", _test(MATCHES, "value")),
+        Form(
+            "h", "regex", "the name or the value of a record header", _test(MATCHES, "header", "header.value")
+        ),
+        Form("e", "", "an error that does not belong to a normal conversation", _bare("error")),
+        Form("u", "", "no answer came", _bare("unanswered")),
+        Form(
+            "s",
+            "duration",
+            f"slower than this, designed waiting left out; {SLOW} if not given",
+            _test(GREATER, "excess", default=SLOW),
+            optional=True,
+        ),
+        Form("d", "", "bytes are missing", _bare("damaged")),
+        Form("n", "number", "the number of the exchange", _test(EQUAL, "number")),
+        Form("m", "", "marked", lambda position, _: Selector("marked", position)),
+        Form("comment", "regex", "the comment", _test(MATCHES, "comment")),
+        Form("all", "", "everything", lambda position, _: Everything()),
+    )
+}
+"""Short forms by their letters."""
+
+
+def signs() -> list[str]:
+    """Return all short forms as they are written."""
+    return [f"~{sign}" for sign in FORMS]
