@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, BinaryIO
@@ -52,6 +54,9 @@ class Source:
         file.close()
         self._kept: IO[bytes] | None = None
         self._kept_size = 0
+        self._open: list[Callable[[], None]] = [partial(os.close, self._fd)]
+        # also at exit, when a __del__ would come too late to close anything
+        self._give_back = weakref.finalize(self, _close_all, self._open)
         self.size = os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
@@ -92,6 +97,7 @@ class Source:
         """Store `data` beside the capture, in a temporary file; returns its offset for :meth:`read`."""
         if self._kept is None:
             self._kept = tempfile.TemporaryFile(prefix="kproxy-")  # noqa: SIM115  # close() closes it
+            self._open.append(self._kept.close)
         place = self._kept_size
         view = memoryview(data)
         while view:
@@ -101,17 +107,9 @@ class Source:
         return KEPT + place
 
     def close(self) -> None:
-        """Give the file descriptors back."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
-
-    def __del__(self) -> None:
-        if hasattr(self, "_kept"):
-            self.close()
+        """Give the file descriptors back. Happens by itself when the source is forgotten."""
+        self._give_back()
+        self._fd = -1
 
     def __enter__(self) -> Source:
         return self
@@ -120,6 +118,11 @@ class Source:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _close_all(files: list[Callable[[], None]]) -> None:
+    while files:
+        files.pop()()
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from kproxy.cli.completion import completion
+from kproxy.cli.export import export
 from kproxy.cli.read import read
+from kproxy.cli.stats import stats
 
 EPILOG = """\b
 Examples:
@@ -13,6 +15,8 @@ Examples:
   kproxy read -V -c 3 kafka.pcap             the first three, every field
   kproxy read --exchange 17 kafka.pcap       one of them, byte by byte
   kproxy read --json kafka.pcap | jq .api    for programs
+  kproxy stats kafka.pcap                    what it adds up to: APIs, clients, topics ...
+  kproxy export kafka.pcap -o group.mmd      a picture; also .pcapng .jsonl .csv .parquet
   tcpdump -w - port 9092 | kproxy read -     from a pipe
 
 \b
@@ -35,4 +39,6 @@ def main() -> None:
 
 
 main.add_command(read)
+main.add_command(stats)
+main.add_command(export)
 main.add_command(completion)

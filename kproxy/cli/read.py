@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, reading_progress
 from kproxy.cli.times import Moment, resolve
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange
     from kproxy.cli.summary import Tally
-
-EXIT_UNREADABLE = 1
-EXIT_INCOMPLETE = 3
 
 _SAMPLE = 200  # exchanges that decide the column widths
 
@@ -31,6 +29,9 @@ _SAMPLE = 200  # exchanges that decide the column widths
     "--exchange", "number", type=click.IntRange(1), metavar="N", help="Show exchange N byte by byte."
 )
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
+@click.option(
+    "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'api == Fetch and latency > 100ms'."
+)
 @click.option(
     "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
 )
@@ -89,6 +90,7 @@ class Reading:
         as_json: bool,
         number: int | None,
         count: int | None,
+        wanted: str | None,
         begin: str | None,
         end: str | None,
         utc: bool,
@@ -107,6 +109,7 @@ class Reading:
         self.begin = begin
         self.end = end
         self.zone: tzinfo | None = UTC if utc else None
+        self.filter = filter_option(wanted, self.zone)
         self.show_secrets = show_secrets
         self.payload: Any = payload
         self.text = text
@@ -158,7 +161,7 @@ class Reading:
                     yield reader.exchange(self.number - (number - len(reader)))
                     return
                 continue
-            for exchange in reader:
+            for exchange in reader if self.filter is None else self.filter.exchanges(reader):
                 if (low is None or exchange.time >= low) and (high is None or exchange.time <= high):
                     yield exchange
 
@@ -167,7 +170,7 @@ class Reading:
 
         capture = open_capture(path)
         self._captures.append(capture)
-        with _progress(path) as progress:
+        with reading_progress(path) as progress:
             capture.read(progress)
         return capture
 
@@ -212,13 +215,17 @@ class Reading:
 
     def _print_one(self, exchanges: Iterator[Exchange]) -> None:
         from kproxy.cli.lines import Lines
-        from kproxy.cli.tree import traced_frame
+        from kproxy.cli.tree import exchange_tree, traced_frame
 
         exchange = next(exchanges, None)
         if exchange is None:
             total = sum(len(capture.table) for capture in self._captures)
             raise click.UsageError(f"there is no exchange {self.number}: the capture has {total:,}")
         self._echo(Lines(None, self.zone, color=self.color).line(exchange))
+        if exchange.request is exchange.response is None:  # raw SASL tokens have no fields
+            for line in exchange_tree(exchange, color=self.color):
+                self._echo(line)
+            return
         masked = set(exchange.annotations.masked)
         for side, body in (("request", exchange.request), ("response", exchange.response)):
             if body is not None:
@@ -252,30 +259,3 @@ def _texts(value: Any) -> Any:
         except UnicodeDecodeError:
             return value
     return value
-
-
-class _progress:  # noqa: N801  # a context manager, used like a function
-    """Shows the reading of a large capture on a terminal; does nothing elsewhere."""
-
-    LEAST = 64 << 20
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._bar: Any = None
-        self._shown = 0
-
-    def __enter__(self) -> Callable[[int, int | None], None] | None:
-        return self._update if sys.stderr.isatty() else None
-
-    def _update(self, done: int, size: int | None) -> None:
-        if size is None or size < self.LEAST:
-            return
-        if self._bar is None:
-            self._bar = click.progressbar(length=size, label=f"reading {self._path}", file=sys.stderr)
-            self._bar.__enter__()
-        self._bar.update(done - self._shown)
-        self._shown = done
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from captures.analysis.api_stats import undecoded
 from captures.exchanges import Capture, Exchange, Flag
 from kproxy.cli.times import span
 
@@ -30,7 +31,7 @@ class Tally:
         self.errors += len(exchange.errors) > len(exchange.expected)
         self.unanswered += Flag.UNANSWERED in exchange.flag
         self.orphans += Flag.ORPHAN in exchange.flag
-        self.undecoded += _undecoded(exchange)
+        self.undecoded += undecoded(exchange)
         self.guessed += any(
             body is not None and bool(body.guess) for body in (exchange.request, exchange.response)
         )
@@ -75,15 +76,6 @@ class Tally:
             for capture in captures
         )
         return bool(self.exchanges) and whole and not self.undecoded and not self.orphans
-
-
-def _undecoded(exchange: Exchange) -> bool:
-    """Whether a frame that is there was not decoded. A response that the end cut off counts as unanswered instead."""
-    if Flag.ORPHAN in exchange.flag:
-        return False
-    if Flag.UNANSWERED in exchange.flag:
-        return any(side == "request" for side, _ in exchange.problems)
-    return bool(exchange.problems)
 
 
 def notes(capture: Capture) -> list[str]:

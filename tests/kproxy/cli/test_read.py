@@ -220,3 +220,17 @@ def test_nothing_is_coloured_in_a_pipe_or_with_no_color() -> None:
     command = [sys.executable, "-m", "kproxy", "read", "-c", "20", str(SAMPLE)]
     done = subprocess.run(command, capture_output=True, cwd=ROOT, check=False, env=environment)
     assert b"\x1b" not in done.stdout
+
+
+def test_a_filter_shows_what_fits(exchanges: list[dict]) -> None:
+    shown = objects(run("read", "--json", "-Y", "api == heartbeat and error", str(SAMPLE)))
+    expected = [exchange for exchange in exchanges if exchange["api"] == "Heartbeat" and "error" in exchange["flags"]]
+    assert shown == expected != []
+
+
+def test_a_filter_that_makes_no_sense_says_where() -> None:
+    result = run("read", "-Y", "api == hartbeat", str(SAMPLE))
+    assert result.exit_code == 2
+    assert "there is no API hartbeat" in result.stderr
+    assert "       ^^^^^^^^" in result.stderr
+    assert "did you mean Heartbeat" in result.stderr

@@ -1,0 +1,140 @@
+"""Per client: its ID, software, principal and addresses, and what it asked for.
+
+A client is what sends one client ID; clients without an ID are told apart by their host. Frames that carry no client ID
+(raw SASL tokens, responses whose request was not captured) count for the client of their connection.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from captures.analysis.introductions import ConnectionKey, Introductions, connection_key
+from captures.exchanges import Exchange, Flag, rfc3339
+
+
+@dataclass(slots=True)
+class ClientRow:
+    """The figures of one client.
+
+    :ivar client_id: None for clients without one
+    :ivar name: the client ID, or the host
+    :ivar software: names and versions told by ApiVersions, most connections first; empty if not told
+    :ivar principals: what SASL shows, with the mechanism: ``alice (SCRAM-SHA-256)``
+    :ivar hosts: its addresses, without ports
+    :ivar brokers: ``host:port`` of those it talked to
+    :ivar errors: exchanges with an error that is no part of a normal conversation
+    :ivar apis: exchanges by API, the most frequent first
+    :ivar first: ns since the epoch, of its first exchange
+    :ivar last: of its last
+    """
+
+    client_id: str | None
+    name: str
+    software: list[str] = field(default_factory=list)
+    principals: list[str] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    brokers: list[str] = field(default_factory=list)
+    connections: int = 0
+    exchanges: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    apis: dict[str, int] = field(default_factory=dict)
+    first: int = 0
+    last: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/json-stats.md``."""
+        return asdict(self) | {"first": rfc3339(self.first), "last": rfc3339(self.last)}
+
+
+@dataclass(slots=True)
+class _Sums:
+    """One client ID on one connection."""
+
+    exchanges: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    apis: Counter[str] = field(default_factory=Counter)
+    first: int = 0
+    last: int = 0
+
+
+class ClientStats:
+    """Counts exchanges by client."""
+
+    def __init__(self) -> None:
+        self._introductions = Introductions()
+        self._sums: dict[ConnectionKey, dict[str | None, _Sums]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        self._introductions.add(exchange)
+        by_id = self._sums.setdefault(connection_key(exchange), {})
+        sums = by_id.get(exchange.client_id)
+        if sums is None:
+            sums = by_id[exchange.client_id] = _Sums(first=exchange.time)
+        sums.exchanges += 1
+        sums.errors += len(exchange.errors) > len(exchange.expected)
+        sums.unanswered += Flag.UNANSWERED in exchange.flag
+        sums.request_bytes += exchange.request_size
+        sums.response_bytes += exchange.response_size
+        sums.apis[exchange.api] += 1
+        sums.last = max(sums.last, exchange.time)
+
+    def result(self) -> list[ClientRow]:
+        """Return the clients, the one with the most exchanges first."""
+        rows: dict[tuple[str | None, str], ClientRow] = {}
+        told: dict[tuple[str | None, str], tuple[Counter[str], Counter[str]]] = {}
+        for key, by_id in self._sums.items():
+            alone = next((client_id for client_id in by_id if client_id), None)
+            host = key.client.rpartition(":")[0]
+            here: set[tuple[str | None, str]] = set()
+            for client_id, sums in by_id.items():
+                owner = client_id or alone
+                identity = owner, owner or host
+                row = rows.get(identity)
+                if row is None:
+                    row = rows[identity] = ClientRow(owner, owner or host, first=sums.first)
+                    told[identity] = Counter(), Counter()
+                here.add(identity)
+                _add(row, sums)
+                if host not in row.hosts:
+                    row.hosts.append(host)
+                if key.broker not in row.brokers:
+                    row.brokers.append(key.broker)
+            intro = self._introductions.of(key)
+            for identity in here:
+                rows[identity].connections += 1
+                software, principals = told[identity]
+                if intro.software:
+                    software[intro.software] += 1
+                if intro.principal:
+                    principals[f"{intro.principal} ({intro.mechanism})"] += 1
+        for identity, (software, principals) in told.items():
+            row = rows[identity]
+            row.software = [name for name, _ in software.most_common()]
+            row.principals = [name for name, _ in principals.most_common()]
+            row.apis = dict(sorted(row.apis.items(), key=lambda item: (-item[1], item[0])))
+        return sorted(rows.values(), key=lambda row: (-row.exchanges, row.name))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the rows as plain values."""
+        return [row.to_json() for row in self.result()]
+
+
+def _add(row: ClientRow, sums: _Sums) -> None:
+    row.exchanges += sums.exchanges
+    row.errors += sums.errors
+    row.unanswered += sums.unanswered
+    row.request_bytes += sums.request_bytes
+    row.response_bytes += sums.response_bytes
+    row.first = min(row.first, sums.first)
+    row.last = max(row.last, sums.last)
+    for api, count in sums.apis.items():
+        row.apis[api] = row.apis.get(api, 0) + count

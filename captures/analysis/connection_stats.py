@@ -1,0 +1,224 @@
+"""Per connection: what it carried, who spoke, how TCP fared, and how it ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from captures.analysis.introductions import ConnectionKey, Introduction, Introductions
+from captures.exchanges import Capture, Exchange, Flag, rfc3339
+
+OPEN = "open"
+LONG_UNANSWERED = 1_000_000_000
+"""ns; twice the longest that a Fetch waits unless configured otherwise (fetch.max.wait.ms)."""
+
+_NEVER = -1
+
+
+@dataclass(slots=True)
+class ConnectionRow:
+    """One TCP connection.
+
+    Bytes, packets and what TCP lost or sent again are of the whole connection as captured; exchanges are those added.
+
+    :ivar connection: its ID in the capture
+    :ivar client_ids: as seen in requests; usually one
+    :ivar first: ns since the epoch, of the first packet
+    :ivar last: of the last
+    :ivar handshake: ns from SYN to SYN-ACK, which is the network's share of every latency; None if not captured
+    :ivar whole: its beginning was captured
+    :ivar foreign: what it looks like if it is not Kafka in the clear, such as TLS; empty if it is Kafka
+    :ivar introduction: software and SASL
+    :ivar versions: API -> versions used
+    :ivar fallback: the broker did not know the ApiVersions version asked for (KIP-511): version asked -> answered
+    :ivar unanswered: API -> requests without an answer
+    :ivar unanswered_for: ns from the oldest of them to the end of the connection, or of the capture where it was still
+        open; None if there is none. A client that leaves cuts off its own long poll: that is short, and no trouble
+    :ivar request_bytes: from the client, in TCP payload
+    :ivar response_bytes: from the broker
+    :ivar retransmitted: payload bytes sent again, from client and broker
+    :ivar lost: bytes that were not captured, from client and broker
+    :ivar cut: bytes cut by the snapshot length, from client and broker
+    :ivar zero_windows: packets in which client and broker announced that they can take no more
+    :ivar ended: ``closed by client``, ``closed by broker``, ``reset by client``, ``reset by broker`` (whose FIN or RST
+        came first), or ``open``
+    :ivar then_reset_by: who reset it after it was closed: ``client``, ``broker`` or None
+    """
+
+    connection: int
+    client: str
+    broker: str
+    client_ids: list[str]
+    first: int
+    last: int
+    handshake: int | None
+    whole: bool
+    foreign: str
+    introduction: Introduction
+    exchanges: int
+    errors: int
+    versions: dict[str, list[int]]
+    fallback: dict[int, int]
+    unanswered: dict[str, int]
+    unanswered_for: int | None
+    orphans: int
+    request_bytes: int
+    response_bytes: int
+    packets: tuple[int, int]
+    retransmitted: tuple[int, int]
+    reordered: tuple[int, int]
+    lost: tuple[int, int]
+    cut: tuple[int, int]
+    zero_windows: tuple[int, int]
+    ended: str
+    then_reset_by: str | None
+
+    @property
+    def troubled(self) -> bool:
+        """Whether something about it wants to be looked at."""
+        refused = self.introduction.authenticated is False
+        lossy = any(map(sum, (self.lost, self.cut, self.zero_windows)))
+        hung = (self.unanswered_for or 0) > LONG_UNANSWERED
+        return bool(self.foreign or refused or hung or lossy or self.ended.startswith("reset"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/json-stats.md``."""
+        shape: dict[str, Any] = asdict(self)
+        shape |= shape.pop("introduction")
+        for name in ("packets", "retransmitted", "reordered", "lost", "cut", "zero_windows"):
+            client, broker = shape[name]
+            shape[name] = {"client": client, "broker": broker}
+        shape["first"], shape["last"] = rfc3339(self.first), rfc3339(self.last)
+        shape["handshake_ns"] = shape.pop("handshake")
+        shape["unanswered_for_ns"] = shape.pop("unanswered_for")
+        shape["fallback"] = {str(asked): answered for asked, answered in self.fallback.items()}
+        shape["foreign"] = self.foreign or None
+        return shape
+
+
+@dataclass(slots=True)
+class _Sums:
+    exchanges: int = 0
+    errors: int = 0
+    orphans: int = 0
+    client_ids: dict[str, None] = field(default_factory=dict)
+    versions: dict[str, set[int]] = field(default_factory=dict)
+    fallback: dict[int, int] = field(default_factory=dict)
+    unanswered: Counter[str] = field(default_factory=Counter)
+    unanswered_since: int | None = None
+
+
+class ConnectionStats:
+    """Counts the exchanges of one capture by connection, and lays them beside what TCP tells.
+
+    :param capture: whose exchanges are added
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._introductions = Introductions()
+        self._sums: dict[int, _Sums] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        self._introductions.add(exchange)
+        sums = self._sums.get(exchange.connection)
+        if sums is None:
+            sums = self._sums[exchange.connection] = _Sums()
+        sums.exchanges += 1
+        sums.errors += len(exchange.errors) > len(exchange.expected)
+        sums.orphans += Flag.ORPHAN in exchange.flag
+        if exchange.client_id:
+            sums.client_ids[exchange.client_id] = None
+        if exchange.version is not None:
+            sums.versions.setdefault(exchange.api, set()).add(exchange.version)
+        if Flag.UNANSWERED in exchange.flag:
+            sums.unanswered[exchange.api] += 1
+            if sums.unanswered_since is None:
+                sums.unanswered_since = exchange.time
+        response = exchange.response
+        if (
+            exchange.api == "ApiVersions"
+            and response is not None
+            and response.version not in (None, response.asked)
+        ):
+            sums.fallback[response.asked] = response.version or 0
+
+    def result(self, *, begin: int | None = None, end: int | None = None) -> list[ConnectionRow]:
+        """Return the connections: those in trouble first, then by exchanges, then by first packet.
+
+        :param begin: leave out connections that were over by this time (ns since the epoch)
+        :param end: leave out connections that began after it
+        """
+        columns = self._capture.connections
+        rows = [
+            self._row(connection)
+            for connection in range(len(columns))
+            if (begin is None or columns.last_time[connection] >= begin)
+            and (end is None or columns.first_time[connection] <= end)
+        ]
+        return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges, row.connection))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the rows as plain values."""
+        return [row.to_json() for row in self.result()]
+
+    def _row(self, connection: int) -> ConnectionRow:
+        capture = self._capture
+        known = capture.connections[connection]
+        client, broker = capture.endpoints(connection)
+        sums = self._sums.get(connection) or _Sums()
+        turned = capture.client_stream(connection) & 1
+        sides = known.directions[turned], known.directions[1 - turned]
+
+        def both(name: str) -> tuple[int, int]:
+            return getattr(sides[0], name), getattr(sides[1], name)
+
+        ended, reset = _ending(both("fin_time"), both("reset_time"))
+        sent, received = both("end")
+        over = known.last_time if ended != OPEN else int(capture.connections.last_time.max())
+        since = sums.unanswered_since
+        return ConnectionRow(
+            connection=connection,
+            client=client,
+            broker=broker,
+            client_ids=list(sums.client_ids),
+            first=known.first_time,
+            last=known.last_time,
+            handshake=known.handshake if known.handshake >= 0 else None,
+            whole=sides[0].syn_seen and sides[1].syn_seen,
+            foreign=capture.foreign.get(connection, ""),
+            introduction=self._introductions.of(ConnectionKey(connection, client, broker)),
+            exchanges=sums.exchanges,
+            errors=sums.errors,
+            versions={api: sorted(used) for api, used in sorted(sums.versions.items())},
+            fallback=sums.fallback,
+            unanswered=dict(sums.unanswered.most_common()),
+            unanswered_for=None if since is None else over - since,
+            orphans=sums.orphans,
+            request_bytes=sent,
+            response_bytes=received,
+            packets=both("packets"),
+            retransmitted=both("retransmitted"),
+            reordered=both("reordered"),
+            lost=both("lost"),
+            cut=both("cut"),
+            zero_windows=both("zero_windows"),
+            ended=ended,
+            then_reset_by=reset,
+        )
+
+
+_SIDES = ("client", "broker")
+
+
+def _ending(fins: tuple[int, int], resets: tuple[int, int]) -> tuple[str, str | None]:
+    """Return how a connection ended, and who reset it after that; times of client and broker, -1 for never."""
+    closed = [(time, side) for time, side in zip(fins, _SIDES, strict=True) if time != _NEVER]
+    reset = [(time, side) for time, side in zip(resets, _SIDES, strict=True) if time != _NEVER]
+    if closed and (not reset or min(closed)[0] <= min(reset)[0]):
+        return f"closed by {min(closed)[1]}", min(reset)[1] if reset else None
+    if reset:
+        return f"reset by {min(reset)[1]}", None
+    return OPEN, None

@@ -1,0 +1,87 @@
+"""The errors of responses by API and code, and where to look at the first of each."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import EXPECTED
+from dissectors.error_codes import error_name
+
+
+@dataclass(slots=True)
+class ErrorRow:
+    """One error of one API.
+
+    :ivar expected: it was part of a normal conversation each time; the same error apart from that has its own row
+    :ivar reason: why it is expected, in words; empty if it is not
+    :ivar count: how often; one response may have it for many partitions
+    :ivar exchanges: in how many responses
+    :ivar clients: IDs (or addresses) of the clients that got it, with the number of responses
+    :ivar first: number of the first exchange that has it
+    :ivar message: the broker's text beside the first that had one
+    """
+
+    api: str
+    code: int
+    name: str
+    expected: bool
+    reason: str
+    first: int
+    count: int
+    exchanges: int
+    clients: dict[str, int]
+    message: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/json-stats.md``."""
+        return asdict(self)
+
+
+class ErrorStats:
+    """Counts errors by API, code, and whether they are expected."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, int, bool], ErrorRow] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Count the errors of one exchange."""
+        if not exchange.errors:
+            return
+        expected = {error.path for error in exchange.expected}
+        met: set[tuple[str, int, bool]] = set()
+        for error in exchange.errors:
+            routine = error.path in expected
+            key = exchange.api, error.code, routine
+            row = self._rows.get(key)
+            if row is None:
+                case = EXPECTED.get((exchange.api_key or 0, error.code)) if routine else None
+                row = self._rows[key] = ErrorRow(
+                    api=exchange.api,
+                    code=error.code,
+                    name=error_name(error.code),
+                    expected=routine,
+                    reason=case.reason if case else "",
+                    first=exchange.number,
+                    count=0,
+                    exchanges=0,
+                    clients={},
+                    message=None,
+                )
+            row.count += 1
+            row.message = row.message or error.message
+            if key not in met:
+                met.add(key)
+                row.exchanges += 1
+                client = client_name(exchange)
+                row.clients[client] = row.clients.get(client, 0) + 1
+
+    def result(self) -> list[ErrorRow]:
+        """Return the errors: those that are not expected first, then by frequency."""
+        return sorted(self._rows.values(), key=lambda row: (row.expected, -row.exchanges, row.first))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the rows as plain values."""
+        return [row.to_json() for row in self.result()]

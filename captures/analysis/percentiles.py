@@ -1,0 +1,59 @@
+"""Times in nanoseconds, kept as they are, and their percentiles.
+
+Percentiles are by nearest rank: each is a time that was measured, and p99 of fewer than a hundred is the longest.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+RANKS = (50, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A distribution of times, in ns."""
+
+    count: int
+    total: int
+    p50: int
+    p95: int
+    p99: int
+    max: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the figures; those that are times have ``_ns`` in their name."""
+        return {name if name == "count" else f"{name}_ns": value for name, value in asdict(self).items()}
+
+
+class Times:
+    """Times to be summed up later; 8 bytes each."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values = array("q")
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, nanoseconds: int) -> None:
+        """Add one time."""
+        self._values.append(nanoseconds)
+
+    def extend(self, nanoseconds: NDArray[np.int64]) -> None:
+        """Add a column of times."""
+        self._values.frombytes(np.ascontiguousarray(nanoseconds, np.int64).tobytes())
+
+    def percentiles(self) -> Percentiles | None:
+        """Return the distribution, or None if there is nothing."""
+        if not self._values:
+            return None
+        # a copy: an array whose buffer is in use cannot grow
+        values = np.array(self._values, np.int64)
+        p50, p95, p99 = map(int, np.percentile(values, RANKS, method="inverted_cdf").tolist())
+        return Percentiles(len(values), int(values.sum()), p50, p95, p99, int(values.max()))

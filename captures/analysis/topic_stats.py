@@ -1,0 +1,255 @@
+"""Per topic and partition: what was produced and fetched, by whom, and the errors.
+
+Counted as it went over the wire: a batch that was sent again, or fetched by two consumers, counts twice. Records are
+those that batch headers announce; nothing is decompressed. A Fetch begins at a batch, not at the offset asked for, so
+that records fetched can be more than records consumed. Compressed messages of magic 0 and 1 do not tell how many are
+in them and are counted apart. Snapshots (FetchSnapshot) are no topic traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, inner, number, rows
+from captures.meaning.payload import payload
+from captures.meaning.places import index, partitions, topic
+
+PRODUCE = 0
+FETCH = 1
+SHARE_FETCH = 78
+
+
+@dataclass(slots=True)
+class Flow:
+    """Record data in one direction.
+
+    :ivar bytes: of records fields, as they are on the wire
+    :ivar batches: complete ones
+    :ivar records: in them, control records left out
+    :ivar uncounted: compressed messages of magic 0 and 1 among the batches, whose records are not counted
+    :ivar markers: control records
+    :ivar clients: bytes by client; 0 for a client that asked and got nothing
+    """
+
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    uncounted: int = 0
+    markers: int = 0
+    clients: dict[str, int] = field(default_factory=dict)
+
+    def add(self, client: str, data: Any) -> None:
+        """Count a records field: bytes, null, or batches made ready to be shown."""
+        size = 0
+        if isinstance(data, bytes):
+            found = payload([data])
+            size = found.size
+            self.batches += found.batches
+            self.records += found.records
+            self.uncounted += found.uncounted
+            self.markers += found.markers
+        elif isinstance(data, list):
+            size = sum(batch["size"] for batch in data)
+            self._add_shown(data)
+        self.bytes += size
+        self.clients[client] = self.clients.get(client, 0) + size
+
+    def _add_shown(self, batches: list[dict[str, Any]]) -> None:
+        self.batches += len(batches)
+        for batch in batches:
+            if batch["count"] is None:
+                self.uncounted += 1
+            elif batch["control"]:
+                self.markers += batch["count"]
+            else:
+                self.records += batch["count"]
+
+    def include(self, other: Flow) -> None:
+        """Add another flow to this one."""
+        self.bytes += other.bytes
+        self.batches += other.batches
+        self.records += other.records
+        self.uncounted += other.uncounted
+        self.markers += other.markers
+        for client, size in other.clients.items():
+            self.clients[client] = self.clients.get(client, 0) + size
+
+    def by_size(self) -> None:
+        """Put the clients in order, the one with the most bytes first."""
+        self.clients = dict(sorted(self.clients.items(), key=lambda item: (-item[1], item[0])))
+
+
+@dataclass(slots=True)
+class PartitionRow:
+    """The traffic of one partition, or of all partitions of a topic.
+
+    :ivar partition: None for a topic as a whole, and for errors that name no partition
+    :ivar produced: Produce requests
+    :ivar fetched: Fetch and ShareFetch responses to consumers
+    :ivar replicated: Fetch responses to followers and KRaft replicas
+    :ivar errors: how often by name, in responses of any API, expected ones left out
+    """
+
+    partition: int | None
+    produced: Flow = field(default_factory=Flow)
+    fetched: Flow = field(default_factory=Flow)
+    replicated: Flow = field(default_factory=Flow)
+    errors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def flows(self) -> tuple[Flow, Flow, Flow]:
+        """Produced, fetched, replicated."""
+        return self.produced, self.fetched, self.replicated
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all three."""
+        return sum(flow.bytes for flow in self.flows)
+
+    def include(self, other: PartitionRow) -> None:
+        """Add another row to this one."""
+        for mine, theirs in zip(self.flows, other.flows, strict=True):
+            mine.include(theirs)
+        for name, count in other.errors.items():
+            self.errors[name] = self.errors.get(name, 0) + count
+
+
+@dataclass(slots=True)
+class TopicRow:
+    """The traffic of one topic.
+
+    :ivar topic: its name, or its ID (base64url) if no message told the name
+    :ivar total: of all partitions
+    :ivar partitions: by number
+    """
+
+    topic: str
+    total: PartitionRow
+    partitions: list[PartitionRow]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/json-stats.md``."""
+        total = asdict(self.total)
+        del total["partition"]
+        return {"topic": self.topic, **total, "partitions": [asdict(row) for row in self.partitions]}
+
+
+class TopicStats:
+    """Counts record data and errors by topic and partition.
+
+    :param names: tells names of topic IDs; asked when the result is, so that a name told later than the traffic serves
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._rows: dict[tuple[str, int | None], PartitionRow] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        key = exchange.api_key
+        request = (exchange.request.value if exchange.request else None) or {}
+        response = (exchange.response.value if exchange.response else None) or {}
+        if key == PRODUCE:
+            self._produced(client_name(exchange), rows(request, "topic_data"))
+        elif key in (FETCH, SHARE_FETCH):
+            self._fetched(client_name(exchange), request, response)
+        if len(exchange.errors) > len(exchange.expected):
+            self._errors(exchange)
+
+    def result(self) -> list[TopicRow]:
+        """Return the topics, the one with the most bytes first."""
+        named: dict[str, dict[int | None, PartitionRow]] = {}
+        for (key, partition), row in self._rows.items():
+            # the same topic may have come by name and by ID
+            merged = named.setdefault(self._names(key) or key, {})
+            merged.setdefault(partition, PartitionRow(partition)).include(row)
+        topics = []
+        for name, by_partition in named.items():
+            total = PartitionRow(None)
+            for row in by_partition.values():
+                total.include(row)
+            known = sorted(
+                (row for row in by_partition.values() if row.partition is not None),
+                key=lambda row: -1 if row.partition is None else row.partition,
+            )
+            for row in (total, *known):
+                for flow in row.flows:
+                    flow.by_size()
+            topics.append(TopicRow(name, total, known))
+        return sorted(
+            topics, key=lambda topic: (-topic.total.bytes, -sum(topic.total.errors.values()), topic.topic)
+        )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the rows as plain values."""
+        return [row.to_json() for row in self.result()]
+
+    def _row(self, key: str, partition: int | None) -> PartitionRow:
+        row = self._rows.get((key, partition))
+        if row is None:
+            row = self._rows[key, partition] = PartitionRow(partition)
+        return row
+
+    def _produced(self, client: str, topics: Iterable[Body]) -> None:
+        for holder in topics:
+            key = _key(holder)
+            for partition in rows(holder, "partition_data"):
+                where = index(partition)
+                if key is not None and where is not None:
+                    self._row(key, where).produced.add(client, partition.get("records"))
+
+    def _fetched(self, client: str, request: Body, response: Body) -> None:
+        follower = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id")) >= 0
+        for holder in rows(request, "topics"):
+            key = _key(holder)
+            for where in partitions(holder):
+                if key is not None:
+                    self._flow(key, where, follower=follower).add(client, None)
+        for holder in rows(response, "responses"):
+            key = _key(holder)
+            for partition in rows(holder, "partitions"):
+                answered = index(partition)
+                if key is not None and answered is not None:
+                    self._flow(key, answered, follower=follower).add(client, partition.get("records"))
+
+    def _flow(self, key: str, partition: int, *, follower: bool) -> Flow:
+        row = self._row(key, partition)
+        return row.replicated if follower else row.fetched
+
+    def _errors(self, exchange: Exchange) -> None:
+        expected = {error.path for error in exchange.expected}
+        for error in exchange.errors:
+            if error.path in expected:
+                continue
+            key, partition = _place(error.holders)
+            if key is not None:
+                errors = self._row(key, partition).errors
+                errors[error.name] = errors.get(error.name, 0) + 1
+
+
+def _key(holder: Body) -> str | None:
+    """Return the name of a topic's struct, or its ID; None if neither was read."""
+    found = topic(holder, lambda uuid: uuid)
+    return None if found == "?" else found
+
+
+def _place(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:
+    """Return topic and partition that an error is about.
+
+    A struct with only a ``name`` is a topic if the one inside it is a partition; elsewhere it is whatever has a name.
+    """
+    partition = None
+    for holder in reversed(holders[1:]):
+        if partition is None:
+            partition = index(holder)
+        named = holder.get("topic") or holder.get("topic_name") or holder.get("topic_id")
+        if named or partition is not None or isinstance(holder.get("partitions"), list):
+            key = _key(holder)
+            if key is not None:
+                return key, partition
+    return None, partition

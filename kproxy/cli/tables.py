@@ -1,0 +1,138 @@
+"""Tables in text: aligned columns that fit the terminal.
+
+On a terminal, texts are cut where there is no room, then the least important columns are left out, and what would be
+empty all the way down is not shown. In a pipe nothing is cut.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import click
+
+GAP = "  "
+INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    :ivar title: what it is called
+    :ivar right: aligned to the right, as numbers are
+    :ivar least: characters that it can be cut to; 0 if it cannot be cut
+    :ivar rank: the columns with the highest rank are left out first where there is no room; 0 never
+    """
+
+    title: str
+    right: bool = False
+    least: int = 0
+    rank: int = 0
+
+
+@dataclass(slots=True)
+class Row:
+    """One line, and lines below it that belong to it.
+
+    :ivar more: further lines in the same columns
+    :ivar below: text below them, across the columns
+    :ivar color: colour of the first line, or None
+    """
+
+    cells: list[str]
+    more: list[list[str]] = field(default_factory=list)
+    below: list[str] = field(default_factory=list)
+    color: str | None = None
+
+
+@dataclass(slots=True)
+class Table:
+    """A title, columns, and rows.
+
+    :ivar about: what the columns count, beside the title
+    """
+
+    title: str
+    columns: list[Column]
+    rows: list[Row]
+    about: str = ""
+
+    def lines(self, width: int | None, limit: int | None, *, color: bool) -> Iterator[str]:
+        """Yield the table line by line.
+
+        :param width: columns of the terminal, or None for a pipe
+        :param limit: rows shown at most, or None for all
+        """
+        title = click.style(self.title, bold=True) if color else self.title
+        about = _cut(self.about, None if width is None else width - len(self.title) - len(GAP))
+        yield f"{title}{GAP}{click.style(about, dim=True) if color else about}".rstrip()
+        shown = self.rows[:limit]
+        kept, widths = self._fit(shown, None if width is None else width - len(INDENT))
+        head = self._line([column.title for column in self.columns], kept, widths)
+        yield click.style(head, dim=True) if color else head
+        for row in shown:
+            line = self._line(row.cells, kept, widths)
+            yield click.style(line, fg=row.color) if color and row.color else line
+            for cells in row.more:
+                yield self._line(cells, kept, widths)
+            for text in row.below:
+                for part in _wrapped(text, width):
+                    yield click.style(part, dim=True) if color else part
+        if len(self.rows) > len(shown):
+            yield f"{INDENT}… {len(self.rows) - len(shown):,} more, --all shows them"
+
+    def _line(self, cells: list[str], kept: list[int], widths: dict[int, int]) -> str:
+        out = []
+        for index in kept:
+            text, room = _cut(cells[index], widths[index]), widths[index]
+            out.append(f"{text:>{room}}" if self.columns[index].right else f"{text:<{room}}")
+        return f"{INDENT}{GAP.join(out)}".rstrip()
+
+    def _fit(self, rows: list[Row], room: int | None) -> tuple[list[int], dict[int, int]]:
+        """Choose the columns that are shown, and their widths."""
+        widths = {}
+        for index, column in enumerate(self.columns):
+            longest = max((len(cells[index]) for row in rows for cells in (row.cells, *row.more)), default=0)
+            if longest or not index:
+                widths[index] = max(longest, len(column.title))
+        while room is not None:
+            over = sum(widths.values()) + len(GAP) * (len(widths) - 1) - room
+            if over <= 0:
+                break
+            slack = {
+                index: size - least
+                for index, size in widths.items()
+                if 0 < (least := self.columns[index].least) < size
+            }
+            droppable = [index for index in widths if self.columns[index].rank]
+            if sum(slack.values()) >= over or (slack and not droppable):
+                _shrink(widths, slack, over)
+                break
+            if not droppable:
+                break
+            del widths[max(droppable, key=lambda index: self.columns[index].rank)]
+        return list(widths), widths
+
+
+def _shrink(widths: dict[int, int], slack: dict[int, int], over: int) -> None:
+    """Take characters from the widest of the columns that have some to spare."""
+    for _ in range(min(over, sum(slack.values()))):
+        index = max((index for index in slack if slack[index]), key=lambda index: widths[index])
+        widths[index] -= 1
+        slack[index] -= 1
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [f"{INDENT * 2}{text}"]
+    return textwrap.wrap(
+        text, max(width, 20), initial_indent=INDENT * 2, subsequent_indent=INDENT * 2, break_on_hyphens=False
+    )
+
+
+def _cut(text: str, width: int | None) -> str:
+    if width is None or len(text) <= width:
+        return text
+    return f"{text[: max(width - 1, 0)]}…"
