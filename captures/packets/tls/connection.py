@@ -1,0 +1,429 @@
+"""One TLS connection, sans I/O: feed the bytes of both directions, get decrypted application data.
+
+The rules of the two versions that a reader has to follow:
+
+* TLS 1.2: both sides speak in clear until their ChangeCipherSpec, and under new keys after it; renegotiation repeats
+  that under the old keys (RFC 5246, section 7.1).
+* TLS 1.3: the server is encrypted from its ServerHello on, the client from its answer to it; ChangeCipherSpec means
+  nothing. A side's Finished ends its handshake keys; KeyUpdate makes the next keys from the last (RFC 8446, section 4).
+* A side's records wait while what they need is still to come from the other side, or from a key log that grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from captures.packets.tls.events import Alert, Event, Plain, Stopped
+from captures.packets.tls.half import Half
+from captures.packets.tls.handshake import (
+    TLS13,
+    Malformed,
+    MessageType,
+    parse_certificate,
+    parse_client_hello,
+    parse_encrypted_extensions,
+    parse_server_hello,
+    parse_session_ticket,
+    plausible_start,
+    version_name,
+)
+from captures.packets.tls.info import TlsInfo
+from captures.packets.tls.keylog import KeyLog
+from captures.packets.tls.keys import Cure, Epoch, Keys, Negotiation, NoKeys
+from captures.packets.tls.records import (
+    ALERT,
+    APPLICATION_DATA,
+    CHANGE_CIPHER_SPEC,
+    HANDSHAKE,
+    Hole,
+    Record,
+)
+from captures.packets.tls.suites import suite_name
+from dissectors.conversation import Side
+
+MIB = 1 << 20
+
+#: records under keys that are not in the key log, before the first that opens
+_HANDSHAKE_PASSES = 64
+_OTHER = {Side.CLIENT: Side.BROKER, Side.BROKER: Side.CLIENT}
+_EARLY_PASSES = 4096
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """What one connection may hold.
+
+    :ivar max_waiting: ciphertext per side, in bytes, that waits for a secret or for the other side
+    """
+
+    max_waiting: int = 8 * MIB
+
+
+class TlsConnection:
+    """Decrypts one connection, and says what it can where it cannot.
+
+    Whatever the bytes are, nothing is raised. Each call returns the events that are due, in the order of each side's
+    stream; after :class:`Stopped` a side has none but those.
+
+    :param keylog: the secrets; None to learn only what is in clear
+    :ivar info: what is known of the connection so far
+    """
+
+    def __init__(self, keylog: KeyLog | None = None, limits: Limits | None = None) -> None:
+        self.info = TlsInfo()
+        self._keys = Keys(keylog)
+        self._limits = limits or Limits()
+        self._halves = {Side.BROKER: Half(Side.BROKER), Side.CLIENT: Half(Side.CLIENT)}
+        self._events: list[Event] = []
+        self._generation = -1  # of the key log when secrets were last looked up
+        self._tls13 = False
+
+    # -- in and out --------------------------------------------------------------------------------------------
+
+    def receive(self, side: Side, data: bytes | bytearray | memoryview) -> list[Event]:
+        """Take the next bytes of one side."""
+        half = self._halves[side]
+        items = half.reader.feed(data)
+        if half.reader.foreign:
+            self._stop(half, f"the {half.side.value} does not begin with a TLS record")
+        if not items:
+            return self._take_events() if self._events else []
+        half.queue += items
+        self._advance()
+        half.keep(len(items))
+        return self._take_events()
+
+    def gap(self, side: Side, length: int, reason: str = "bytes are missing from the capture") -> list[Event]:
+        """Note that `length` bytes of one side are missing before the next ones."""
+        if length <= 0:
+            return []
+        half = self._halves[side]
+        half.queue += half.reader.gap(length, reason)
+        self._advance()
+        return self._take_events()
+
+    def close(self, side: Side) -> list[Event]:
+        """Note that one side sends no more."""
+        half = self._halves[side]
+        half.queue += half.reader.close()
+        self._advance()
+        return self._take_events()
+
+    def retry(self) -> list[Event]:
+        """Look again for secrets that were missing; call it when the key log has grown."""
+        keylog = self._keys.keylog
+        if keylog is None or keylog.generation == self._generation:
+            return []
+        self._advance()
+        return self._take_events()
+
+    def finish(self) -> list[Event]:
+        """Note that neither bytes nor secrets will come any more; what still waits is given up with a reason."""
+        for half in self._halves.values():
+            half.queue += half.reader.close()
+        self._advance()
+        for half in self._halves.values():
+            if half.queue and not half.stopped:
+                self._stop(half, half.wants)
+            elif half.hole_start is not None and not half.stopped:
+                self._events.append(half.lost_until(half.reader.position))
+        return self._take_events()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether ciphertext waits for a secret or for the other side."""
+        return any(half.queue for half in self._halves.values())
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    # -- records -----------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Process what can be processed; each side's progress may be what the other waits for."""
+        if self._keys.keylog is not None:
+            self._generation = self._keys.keylog.generation
+        progress = True
+        while progress:
+            progress = False
+            for half in self._halves.values():
+                while half.queue and self._take(half, half.queue[0]):
+                    progress = True
+                    if half.queue:
+                        half.queue.popleft()
+        for half in self._halves.values():
+            if half.held > self._limits.max_waiting:
+                held = f"{self._limits.max_waiting >> 10} KiB"
+                self._stop(half, f"{half.wants}; no more than {held} of ciphertext are kept waiting")
+
+    def _take(self, half: Half, item: Record | Hole) -> bool:
+        """Process a record; return False if it has to wait."""
+        if half.stopped:
+            return True
+        if isinstance(item, Hole):
+            half.lose(item)
+            if half.epoch < Epoch.APPLICATION:
+                self.info.note(f"{item.reason} in the handshake of the {half.side.value}")
+            return True
+        try:
+            if half.epoch is Epoch.CLEAR:
+                return self._take_clear(half, item)
+            return self._take_protected(half, item)
+        except NoKeys as lack:
+            return self._lacks(half, lack)
+
+    def _lacks(self, half: Half, lack: NoKeys) -> bool:
+        """Wait for keys, or give the side up; return False if it waits."""
+        keylog, other = self._keys.keylog, self._halves[_OTHER[half.side]]
+        if lack.cure is Cure.OTHER_SIDE:
+            waits = not other.stopped
+        else:
+            waits = lack.cure is Cure.KEY_LOG and keylog is not None and keylog.growing
+        if waits:
+            half.wants = lack.reason
+        else:
+            self._stop(half, lack.reason)
+        return not waits
+
+    def _take_clear(self, half: Half, record: Record) -> bool:
+        payload = record.payload
+        if record.kind == HANDSHAKE and not (half.lost and half.hellos and not plausible_start(payload)):
+            half.recover(record.start)
+            self._messages(half, payload)
+            return True
+        if record.kind == ALERT and len(payload) == 2:
+            self._alert(half, record, payload)
+            return True
+        if record.kind == CHANGE_CIPHER_SPEC and self._keys.negotiation(0).retried:
+            return True  # TLS 1.3 for the sake of middleboxes, which may follow a HelloRetryRequest
+        if not half.hellos:
+            name = "ClientHello" if half.side is Side.CLIENT else "ServerHello"
+            self._stop(half, f"the {name} was not captured")
+            return True
+        negotiation = self._keys.negotiation(half.changes)
+        if negotiation.server is None:
+            raise NoKeys("the ServerHello was not captured", Cure.OTHER_SIDE)
+        if negotiation.tls13:
+            return record.kind == CHANGE_CIPHER_SPEC or self._leave_clear(half, negotiation, record)
+        if record.kind == CHANGE_CIPHER_SPEC:
+            self._change_cipher(half)
+            return True
+        if half.lost:  # the ChangeCipherSpec is among what was lost
+            self._change_cipher(half)
+            return self._take_protected(half, record)
+        self._stop(half, "protected records before the handshake was over")
+        return True
+
+    def _leave_clear(self, half: Half, negotiation: Negotiation, record: Record) -> bool:
+        """Find out under which keys the first protected record of TLS 1.3 is: early data is the client's first."""
+        client, broker = negotiation.client, self._halves[Side.BROKER]
+        epoch = Epoch.HANDSHAKE
+        if half.side is Side.CLIENT and client is not None and client.early_data:
+            accepted = False if negotiation.retried else negotiation.early_accepted
+            if accepted is None and broker.epoch is Epoch.HANDSHAKE and not broker.stopped:
+                raise NoKeys("the broker's answer to early data was not captured", Cure.OTHER_SIDE)
+            if accepted is False:
+                half.passes = _EARLY_PASSES  # not part of the conversation
+            else:  # where the answer is lost, early data is taken for accepted, as it mostly is
+                epoch = Epoch.EARLY
+        half.enter(epoch)
+        return self._take_protected(half, record)
+
+    def _take_protected(self, half: Half, record: Record) -> bool:
+        if self._tls13 and record.kind != APPLICATION_DATA:
+            return self._take_unprotected(half, record)
+        if half.cipher is None:
+            self._look_up_cipher(half, record)
+        opened = half.open(record, self._keys)
+        if opened is None:
+            self._failed(half, record)
+            return True
+        missing = half.recover(record.start)
+        if missing is not None:
+            self._events.append(missing)
+        kind, content = opened
+        if kind == APPLICATION_DATA:
+            self.info.records += 1
+            if content:
+                self._events.append(Plain(half.side, record.start, record.end, half.position, content))
+                half.position += len(content)
+        elif kind == HANDSHAKE:
+            self._messages(half, content)
+        elif kind == ALERT and len(content) == 2:
+            self._alert(half, record, content)
+        elif kind == CHANGE_CIPHER_SPEC:
+            self._change_cipher(half)
+        return True
+
+    def _take_unprotected(self, half: Half, record: Record) -> bool:
+        """Records that TLS 1.3 sends in clear between protected ones."""
+        payload = record.payload
+        if record.kind == ALERT and len(payload) == 2:
+            self._alert(half, record, payload)
+        elif record.kind == HANDSHAKE and half.epoch is not Epoch.APPLICATION:
+            self._messages(half, payload)  # a second ClientHello, after early data that was refused
+        elif record.kind != CHANGE_CIPHER_SPEC:
+            self.info.note(
+                f"record of type {record.kind} in clear at byte {record.start} of the {half.side.value}"
+            )
+        return True
+
+    def _look_up_cipher(self, half: Half, record: Record) -> None:
+        """Get the keys of this side's epoch; go on to the next epoch if only its keys are there.
+
+        :raises NoKeys: if there are none
+        """
+        try:
+            half.cipher = self._keys.cipher(half.side, half.epoch, half.generation)
+        except NoKeys as lack:
+            if lack.cure is not Cure.KEY_LOG or half.epoch not in (Epoch.EARLY, Epoch.HANDSHAKE):
+                raise
+            # secrets are logged in the order of their use: what is missing before one that is there will not come
+            following = next(self._keys.successors(half.side, half.epoch, half.generation), None)
+            if following is None:
+                raise
+            if half.epoch is Epoch.EARLY:
+                half.passes = _EARLY_PASSES
+                half.lose(Hole(record.start, record.start, 0, lack.reason))
+            else:
+                half.passes = _HANDSHAKE_PASSES
+            self.info.note(lack.reason)
+            half.enter(*following)
+
+    def _failed(self, half: Half, record: Record) -> None:
+        """A record did not open."""
+        if half.passes:
+            half.passes -= 1
+            return
+        if not half.hopeless:
+            reason = half.hole_reason or "a record does not decrypt"
+            half.lose(Hole(record.start, record.end, 1, reason))
+            return
+        if half.hole_start is None:
+            self._stop(half, "the secret in the key log does not fit the connection", record.start)
+        else:
+            self._stop(half, f"no record decrypts any more ({half.hole_reason})", half.hole_start)
+
+    # -- content -----------------------------------------------------------------------------------------------
+
+    def _messages(self, half: Half, payload: bytes | memoryview) -> None:
+        for kind, body in half.messages.feed(payload):
+            try:
+                self._message(half, kind, body)
+            except Malformed as error:
+                self.info.note(f"malformed handshake message {kind} from the {half.side.value}: {error}")
+
+    def _message(self, half: Half, kind: int, body: bytes) -> None:
+        """Follow a handshake message.
+
+        :raises Malformed: if it does not fit its layout
+        :raises NoKeys: if there were too many handshakes
+        """
+        from_client = half.side is Side.CLIENT
+        negotiation = self._keys.negotiation(max(half.hellos - 1, 0))
+        match kind:
+            case MessageType.CLIENT_HELLO if from_client:
+                self._client_hello(half, body)
+            case MessageType.SERVER_HELLO if not from_client:
+                self._server_hello(half, body)
+            case MessageType.ENCRYPTED_EXTENSIONS if not from_client:
+                extensions = parse_encrypted_extensions(body)
+                self.info.alpn = extensions.alpn
+                self.info.early_data = negotiation.early_accepted = extensions.early_data
+            case MessageType.CERTIFICATE:
+                self._certificate(half, body, negotiation)
+            case MessageType.SERVER_HELLO_DONE if not from_client:
+                self._resumed(negotiation, False)
+            case MessageType.NEW_SESSION_TICKET if not from_client and not negotiation.tls13:
+                self._keys.issued(negotiation, parse_session_ticket(body))
+            case MessageType.END_OF_EARLY_DATA if half.epoch is Epoch.EARLY:
+                half.enter(Epoch.HANDSHAKE)
+            case MessageType.FINISHED if half.epoch is Epoch.HANDSHAKE:
+                half.enter(Epoch.APPLICATION)
+            case MessageType.KEY_UPDATE if half.epoch is Epoch.APPLICATION and negotiation.tls13:
+                half.enter(Epoch.APPLICATION, half.generation + 1)
+
+    def _client_hello(self, half: Half, body: bytes) -> None:
+        hello = parse_client_hello(body)
+        last = self._keys.negotiation(max(half.hellos - 1, 0))
+        if last.client is not None and last.client.random == hello.random:
+            # the answer to a HelloRetryRequest (RFC 8446, section 4.1.2); early data it no longer offers was refused
+            early = last.client.early_data
+            last.client, last.client.early_data = hello, early
+            last.retried = True
+        else:
+            self._keys.negotiation(half.hellos).client = hello
+            half.hellos += 1
+        info = self.info
+        if half.hellos > 1:
+            info.note("renegotiated")
+            return  # what is listed is the first handshake
+        info.client_random = hello.random
+        info.server_name = hello.server_name or info.server_name
+        info.offered_alpn = hello.alpn or info.offered_alpn
+        info.offered_versions = tuple(version_name(each) for each in hello.versions)
+
+    def _server_hello(self, half: Half, body: bytes) -> None:
+        hello = parse_server_hello(body)
+        negotiation = self._keys.negotiation(half.hellos)
+        if not half.hellos:  # what is listed is the first handshake
+            info = self.info
+            info.version, info.suite = version_name(hello.version), suite_name(hello.suite)
+            info.alpn = hello.alpn
+        if hello.retry:
+            negotiation.retried = True
+            return
+        half.hellos += 1
+        negotiation.server = hello
+        if hello.version >= TLS13 and half.hellos == 1:
+            self._tls13 = True
+            self._resumed(negotiation, hello.resumed)
+            half.enter(Epoch.HANDSHAKE)
+
+    def _certificate(self, half: Half, body: bytes, negotiation: Negotiation) -> None:
+        der = parse_certificate(body, tls13=negotiation.tls13)
+        if not der:
+            return
+        from captures.packets.tls.certificates import certificate_names
+
+        names = certificate_names(der)
+        if half.side is Side.CLIENT:
+            self.info.client_certificate = names
+        else:
+            self.info.certificate = names
+            self._resumed(negotiation, False)
+
+    def _change_cipher(self, half: Half) -> None:
+        negotiation = self._keys.negotiation(half.changes)
+        if half.side is Side.BROKER and negotiation.resumed is None and not half.lost:
+            # neither certificate nor ServerHelloDone: an abbreviated handshake (RFC 5246, section 7.3)
+            self._resumed(negotiation, True)
+        half.enter(Epoch.APPLICATION, half.changes)
+        half.changes += 1
+        half.preamble = 1
+
+    def _resumed(self, negotiation: Negotiation, resumed: bool) -> None:
+        negotiation.resumed = resumed
+        if negotiation is self._keys.negotiations[0]:
+            self.info.resumed = resumed
+
+    def _alert(self, half: Half, record: Record, content: bytes | memoryview) -> None:
+        alert = Alert(half.side, record.start, record.end, content[0], content[1])
+        self.info.add_alert(alert)
+        self._events.append(alert)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def _stop(self, half: Half, reason: str, start: int | None = None) -> None:
+        if half.stopped:
+            return
+        if start is None:
+            start = half.hole_start
+        if start is None:
+            start = half.queue[0].start if half.queue else half.reader.position
+        half.stopped = True
+        half.reader.discard()
+        half.queue.clear()
+        self.info.reason = self.info.reason or reason
+        self._events.append(Stopped(half.side, start, reason))

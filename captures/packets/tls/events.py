@@ -1,0 +1,138 @@
+"""What a TLS connection reports, and the words for alerts.
+
+``start`` and ``end`` are stream positions of the record a thing came from, header included: the bytes as TCP carried
+them. A record can be read once its last byte is there, so the time of its content is the time of byte ``end - 1``.
+``position`` counts decrypted application bytes of one side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dissectors.conversation import Side
+
+
+@dataclass(slots=True)
+class Plain:
+    """Decrypted application data of one record.
+
+    :ivar position: how many application bytes of this side came before, as far as they could be decrypted
+    """
+
+    side: Side
+    start: int
+    end: int
+    position: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Missing:
+    """Application data that is lost between what came before and what follows; how many bytes is not known.
+
+    :ivar start: first byte of the stretch of the stream that could not be read
+    :ivar end: the byte after it
+    :ivar position: as in :class:`Plain`; the missing bytes are not counted
+    """
+
+    side: Side
+    start: int
+    end: int
+    position: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Stopped:
+    """Nothing of this side is decrypted from ``start`` on, and why."""
+
+    side: Side
+    start: int
+    reason: str
+
+
+#: alert descriptions (IANA registry "TLS Alerts")
+ALERTS = {
+    0: "close_notify",
+    10: "unexpected_message",
+    20: "bad_record_mac",
+    21: "decryption_failed",
+    22: "record_overflow",
+    30: "decompression_failure",
+    40: "handshake_failure",
+    41: "no_certificate",
+    42: "bad_certificate",
+    43: "unsupported_certificate",
+    44: "certificate_revoked",
+    45: "certificate_expired",
+    46: "certificate_unknown",
+    47: "illegal_parameter",
+    48: "unknown_ca",
+    49: "access_denied",
+    50: "decode_error",
+    51: "decrypt_error",
+    60: "export_restriction",
+    70: "protocol_version",
+    71: "insufficient_security",
+    80: "internal_error",
+    86: "inappropriate_fallback",
+    90: "user_canceled",
+    100: "no_renegotiation",
+    109: "missing_extension",
+    110: "unsupported_extension",
+    111: "certificate_unobtainable",
+    112: "unrecognized_name",
+    113: "bad_certificate_status_response",
+    114: "bad_certificate_hash_value",
+    115: "unknown_psk_identity",
+    116: "certificate_required",
+    120: "no_application_protocol",
+}
+
+#: what the alerts that people ask about usually mean
+_MEANINGS = {
+    "bad_certificate": "the peer's certificate does not verify",
+    "bad_record_mac": "a record was damaged or encrypted with other keys",
+    "certificate_expired": "the peer's certificate is out of date",
+    "certificate_required": "the broker wants a client certificate (ssl.client.auth=required)",
+    "certificate_unknown": "the peer's certificate was refused; Java sends this for most failed checks",
+    "close_notify": "the sender is done",
+    "handshake_failure": "no common cipher suite, or no client certificate",
+    "inappropriate_fallback": "the client retried with an older version than both speak",
+    "no_application_protocol": "no common ALPN protocol",
+    "protocol_version": "no common TLS version",
+    "unknown_ca": "the sender does not trust the authority that signed the peer's certificate",
+    "unrecognized_name": "the server has no certificate for this server name",
+}
+
+_LEVELS = {1: "warning", 2: "fatal"}
+
+
+@dataclass(slots=True)
+class Alert:
+    """An alert (RFC 8446, section 6; RFC 5246, section 7.2).
+
+    :ivar level: as on the wire: 1 warning, 2 fatal
+    :ivar code: the description's number
+    """
+
+    side: Side
+    start: int
+    end: int
+    level: int
+    code: int
+
+    @property
+    def name(self) -> str:
+        """The description's name, such as ``unknown_ca``."""
+        return ALERTS.get(self.code, f"alert {self.code}")
+
+    @property
+    def text(self) -> str:
+        """The alert in words: who sent it, how bad, what it means."""
+        level = _LEVELS.get(self.level, f"level {self.level}")
+        meaning = _MEANINGS.get(self.name)
+        return f"{level} alert {self.name} from the {self.side.value}" + (f": {meaning}" if meaning else "")
+
+
+Event = Plain | Missing | Alert | Stopped

@@ -1,0 +1,82 @@
+"""What is known of a TLS connection, decrypted or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from captures.packets.tls.events import Alert
+
+_MAX_NOTES = 16
+_MAX_ALERTS = 16
+
+
+@dataclass(slots=True)
+class TlsInfo:
+    """A connection as a list shows it; grows as more is seen. Empty strings and tuples are what was not seen.
+
+    :ivar version: the version in use, such as ``TLS 1.3``
+    :ivar offered_versions: what the client speaks, best first
+    :ivar suite: the cipher suite as IANA names it
+    :ivar server_name: the name the client asked for (SNI)
+    :ivar offered_alpn: application protocols the client offered
+    :ivar alpn: the one the server chose; in TLS 1.3 only visible when decrypted
+    :ivar certificate: names of the server's certificate, common name first; in TLS 1.3 only when decrypted
+    :ivar client_certificate: names of the client's certificate
+    :ivar resumed: a session begun before was resumed; None while that is not known
+    :ivar early_data: the client sent application data before the handshake was over (0-RTT), and it was accepted
+    :ivar client_random: what secrets are found by in a key log
+    :ivar alerts: alerts that could be read, at most 16
+    :ivar notes: what else was odd, at most 16
+    :ivar records: application data records that were decrypted
+    :ivar reason: why something is not decrypted; empty if nothing is amiss
+    """
+
+    version: str = ""
+    offered_versions: tuple[str, ...] = ()
+    suite: str = ""
+    server_name: str = ""
+    offered_alpn: tuple[str, ...] = ()
+    alpn: str = ""
+    certificate: tuple[str, ...] = ()
+    client_certificate: tuple[str, ...] = ()
+    resumed: bool | None = None
+    early_data: bool = False
+    client_random: bytes = b""
+    alerts: list[Alert] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    records: int = 0
+    reason: str = ""
+
+    def note(self, text: str) -> None:
+        """Keep a remark, once."""
+        if text not in self.notes and len(self.notes) < _MAX_NOTES:
+            self.notes.append(text)
+
+    def add_alert(self, alert: Alert) -> None:
+        """Keep an alert."""
+        if len(self.alerts) < _MAX_ALERTS:
+            self.alerts.append(alert)
+
+    def summary(self) -> str:
+        """Return one line for a list of connections."""
+        parts = [self.version or "TLS"]
+        if self.suite:
+            parts.append(self.suite)
+        if self.server_name:
+            parts.append(f"SNI {self.server_name}")
+        if self.alpn:
+            parts.append(f"ALPN {self.alpn}")
+        elif self.offered_alpn:
+            parts.append(f"ALPN offered {' '.join(self.offered_alpn)}")
+        if self.certificate:
+            parts.append(f"certificate {' '.join(self.certificate)}")
+        if self.client_certificate:
+            parts.append(f"client certificate {' '.join(self.client_certificate)}")
+        if self.resumed:
+            parts.append("resumed")
+        if self.early_data:
+            parts.append("early data")
+        parts.extend(alert.text for alert in self.alerts if alert.name != "close_notify")
+        if self.reason:
+            parts.append(f"{'decryption stopped' if self.records else 'not decrypted'}: {self.reason}")
+        return ", ".join(parts)

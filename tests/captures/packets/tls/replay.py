@@ -1,0 +1,94 @@
+"""A whole capture through reassembly, decryption and the Kafka conversation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from captures.packets import SegmentIndex, TcpAssembler, open_source, read_packets
+from captures.packets.tls import Event, KeyLog, Missing, Plain, TlsConnection, looks_like_tls
+from dissectors.conversation import Conversation, Exchange, Skipped
+from dissectors.conversation import Side as Side
+from dissectors.frames import Body, decode_request, decode_response
+
+SIDES = (Side.CLIENT, Side.BROKER)
+
+
+@dataclass
+class Replayed:
+    """One TLS connection of a capture."""
+
+    tls: TlsConnection
+    events: list[Event] = field(default_factory=list)
+    sent: dict[Side, int] = field(default_factory=lambda: defaultdict(int))
+
+    def plain(self, side: Side) -> bytes:
+        """The decrypted bytes of one side."""
+        return b"".join(each.data for each in self.events if isinstance(each, Plain) and each.side is side)
+
+
+def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list[Replayed]:
+    """Read a capture; return its TLS connections in order. The capture must have the TCP handshakes."""
+    with open_source(path) as source:
+        packets = read_packets(source, block_size)
+        assembler = TcpAssembler(SegmentIndex(source))
+        found: dict[int, Replayed | None] = {}
+        blocks = [assembler.feed(block) for block in packets]
+        for data in packets.secrets:
+            assert keylog is not None
+            keylog.add(data)
+        for segments in [*blocks, assembler.finish()]:
+            assert not len(segments.gaps)
+            joined, starts = segments.payload()
+            order = np.argsort(segments.delivered, kind="stable")
+            columns = (segments.stream[order], starts[order], segments.length[order])
+            for stream, start, size in zip(*(column.tolist() for column in columns), strict=True):
+                data = memoryview(joined)[start : start + size]
+                connection, side = stream >> 1, SIDES[stream & 1]
+                if connection not in found:
+                    found[connection] = Replayed(TlsConnection(keylog)) if looks_like_tls(data) else None
+                each = found[connection]
+                if each is not None:
+                    each.events += each.tls.receive(side, data)
+                    each.sent[side] += size
+        replayed = [each for each in found.values() if each is not None]
+        for each in replayed:
+            for side in SIDES:
+                each.events += each.tls.close(side)
+            each.events += each.tls.finish()
+        return replayed
+
+
+@dataclass
+class Kafka:
+    """What the decrypted bytes of a connection are as Kafka."""
+
+    requests: list[Body] = field(default_factory=list)
+    responses: list[Body] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def as_kafka(replayed: Replayed) -> Kafka:
+    """Frame, pair and decode what a connection said."""
+    conversation, kafka = Conversation(), Kafka()
+    for event in replayed.events:
+        if isinstance(event, Plain):
+            conversation.receive(event.side, event.data)
+        elif isinstance(event, Missing):
+            conversation.gap(event.side, None, event.reason)
+    conversation.finish()
+    for happened in conversation.events():
+        if isinstance(happened, Exchange):
+            request, response = happened.request, happened.response
+            if request is not None:
+                kafka.requests.append(decode_request(request.payload))
+            if request is not None and response is not None:
+                kafka.responses.append(
+                    decode_response(response.payload, request.api_key, request.api_version)
+                )
+        elif isinstance(happened, Skipped):
+            kafka.skipped.append(happened)
+    return kafka
