@@ -89,6 +89,7 @@ class Handover(NamedTuple):
     :ivar positions: where the next frame of each direction (0 and 1) begins
     :ivar carries: the beginning of that frame, as far as it was seen, or None
     :ivar silent: table rows of the latest requests that need no response, in order
+    :ivar latest: table rows of the latest request and of the latest one answered, -1 if there is none
     """
 
     connection: int
@@ -96,6 +97,7 @@ class Handover(NamedTuple):
     positions: tuple[int, int]
     carries: tuple[Carry | None, Carry | None]
     silent: list[int]
+    latest: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -132,6 +134,7 @@ class BulkPairing:
         for key, (_, last) in limits.items():
             self._highest[key] = last
         self._client_direction = np.zeros(0, np.int64)
+        self._latest = np.zeros((0, 2), np.int64)
         self._carries: dict[int, Carry] = {}
         self._ends: dict[int, int] = {}
         self._waiting = _Waiting()
@@ -150,6 +153,7 @@ class BulkPairing:
             self._ends[stream] = handover.positions[direction] + (carry.have if carry else 0)
             if carry is not None:
                 self._carries[stream] = carry
+        self._latest[handover.connection] = handover.latest
         if handover.silent:
             self._silent[handover.connection] = handover.silent
         connection = np.append(
@@ -164,7 +168,9 @@ class BulkPairing:
         if missing > 0:
             more = np.zeros(max(missing, len(self._client_direction)), np.int64)
             self._client_direction = np.append(self._client_direction, more)
+            self._latest = np.append(self._latest, np.zeros((len(more), 2), np.int64), 0)
         self._client_direction[connection] = client_direction
+        self._latest[connection] = -1
 
     def feed(self, block: SegmentBlock, data: bytes, starts: Int64s, rows: Bools) -> list[Handover]:
         """Take the segments of a block that belong to connections handled here.
@@ -414,6 +420,9 @@ class BulkPairing:
         connection, _, which = self._expected(requests, parsed)
         rows = np.where(which < 0, -1 - which, which + added.start)
         place = _nth_of(connection, responses.stream >> 1)
+        # of several of one connection, the last counts
+        self._latest[requests.stream >> 1, 0] = np.arange(added.start, added.stop)
+        self._latest[responses.stream >> 1, 1] = rows[place]
         table.set(
             rows[place],
             response_position=responses.position,
@@ -441,6 +450,7 @@ class BulkPairing:
                     (positions[0], positions[1]),
                     (at_ends[0].carry, at_ends[1].carry),
                     self._silent.pop(connection, [])[-MAX_SILENT:],
+                    (int(self._latest[connection, 0]), int(self._latest[connection, 1])),
                 )
             )
         if broken:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from captures.exchanges.bulk import PADDING, Bools, BulkPairing, Handover, Int64s
+from captures.exchanges.instep import InStep
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import (
@@ -24,8 +25,9 @@ from captures.packets import (
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.apis import version_limits
 
-# socket.request.max.bytes is 100 MiB unless configured; responses have no limit of their own
-MAX_FRAME = 1 << 30
+# socket.request.max.bytes is 100 MiB unless configured; responses have no limit of their own. What TLS begins with
+# would be a size from 320 MiB on: anything so large is left to the thorough way
+MAX_FRAME = 1 << 28
 
 SIZE_BYTES = 4
 
@@ -67,6 +69,7 @@ class Capture:
         self.index = SegmentIndex(source)
         self._packets = read_packets(source, block_size)
         self._assembler = TcpAssembler(self.index)
+        self._in_step = InStep()
         self._limits = version_limits()
         self._bulk = BulkPairing(self.table, self._limits, MAX_FRAME)
         self._singles: dict[int, SingleConnection] = {}
@@ -91,10 +94,11 @@ class Capture:
         :raises CaptureError: if it is not a capture file
         """
         for block in self._packets:
-            self._feed(self._assembler.feed(block))
+            segments = self._assembler.feed(block)
+            self._feed(self._in_step.feed(segments, self._assembler.waiting))
             if progress is not None:
                 progress(block.file_offset + block.size, self.source.size)
-        self._feed(self._assembler.finish())
+        self._feed(self._in_step.feed(self._assembler.finish(), {}))
         self._finish()
 
     # ------------------------------------------------------------ the two ways through
@@ -120,7 +124,7 @@ class Capture:
             self._take_over(handover)
         if handovers:
             given_up = np.array([handover.connection for handover in handovers], np.int64)
-            self._feed_singles(block, data, starts, given_up, ~rows, to_the_end=True)
+            self._feed_singles(block, data, starts, given_up, ~rows, again=True)
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Let connections take the fast way that begin in this block with both handshakes and a request."""
@@ -160,20 +164,21 @@ class Capture:
         singles: Int64s,
         skip: Bools,
         *,
-        to_the_end: bool = False,
+        again: bool = False,
     ) -> Bools:
         """Feed connections that are not ordinary; those that have become so go back to the bulk way.
 
         :param data: the payload of the block, and where in it each segment begins
-        :param singles: the connections; gaps are theirs whatever ``skip`` says
+        :param singles: the connections
         :param skip: rows that are not to be fed
-        :param to_the_end: keep the connections for the rest of the block: the bulk way has just given them up
+        :param again: the bulk way has just given these connections up: what is left of the block is for them, their
+            gaps were fed before
         :returns: rows that were fed, or skipped
         """
         done: Bools = skip | np.isin(block.stream >> 1, singles)
         for connection in singles.tolist():
             single = self._single(connection)
-            returned = single.feed(block, data, starts, skip, to_the_end=to_the_end)
+            returned = single.feed(block, data, starts, skip, gaps=not again, to_the_end=again)
             if returned is not None:
                 handover, rest = returned
                 self._bulk.take_over(handover, single.client_direction)

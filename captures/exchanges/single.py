@@ -143,6 +143,8 @@ class SingleConnection:
         self._rows: dict[int, int] = {}
         self._silent: dict[int, int] = {}
         """Correlation IDs of the latest requests that need no response, and their rows."""
+        self._latest = [-1, -1]
+        """Rows of the latest request and of the latest one answered."""
         self._token_row = -1
         self._with_bulk = False
         if client_known:
@@ -152,31 +154,40 @@ class SingleConnection:
     def adopt(self, handover: Handover) -> None:
         """Go on where the bulk way left off: requests in flight, and unfinished frames of both directions."""
         self._with_bulk = False
-        row_of = self._table.row
-        in_flight = []
-        for row in handover.waiting:
-            known = row_of(row)
-            frame = RequestFrame(
-                start=known["request_position"],
-                end=known["request_position"] + known["request_size"],
-                payload=b"",
-                correlation_id=known["correlation_id"],
-                api_key=known["api_key"],
-                api_version=known["version"],
-                client_id=self._table.client_ids[known["client_id"]],
-            )
-            in_flight.append(frame)
-            self._rows[frame.start] = row
+        in_flight = [self._request_of(row) for row in handover.waiting]
+        self._rows = dict(zip((frame.start for frame in in_flight), handover.waiting, strict=True))
+        self._latest = list(handover.latest)
         self._conversation = Conversation(self._limits)
         if any(handover.positions):  # else nothing was read yet, and it may turn out not to be Kafka at all
             by_side = handover.positions[:: -1 if self.client_direction else 1]
-            correlation_ids = self._table.column("correlation_id")[handover.silent].tolist()
-            self._silent = dict(zip(correlation_ids, handover.silent, strict=True))
-            self._conversation.resume((by_side[0], by_side[1]), in_flight, correlation_ids)
+            correlation_id = self._table.column("correlation_id")
+            silent = correlation_id[handover.silent].tolist()
+            self._silent = dict(zip(silent, handover.silent, strict=True))
+            latest, answered = handover.latest
+            self._conversation.resume(
+                (by_side[0], by_side[1]),
+                in_flight,
+                silent=silent,
+                latest=self._request_of(latest) if latest >= 0 else None,
+                last_answer=int(correlation_id[answered]) if answered >= 0 else None,
+            )
         for direction, carry in enumerate(handover.carries):
             if carry is not None:  # bytes that the bulk way has seen but not kept are read again
                 for piece in self._read_again(direction, carry.position, carry.position + carry.have):
                     self._receive(piece)
+
+    def _request_of(self, row: int) -> RequestFrame:
+        """Return a request without its payload, as the table knows it."""
+        known = self._table.row(row)
+        return RequestFrame(
+            start=known["request_position"],
+            end=known["request_position"] + known["request_size"],
+            payload=b"",
+            correlation_id=known["correlation_id"],
+            api_key=known["api_key"],
+            api_version=known["version"],
+            client_id=self._table.client_ids[known["client_id"]],
+        )
 
     def _read_again(self, direction: int, start: int, end: int) -> Iterator[_Piece]:
         """Yield bytes that were seen before, packet by packet, so that each keeps its capture time."""
@@ -187,17 +198,25 @@ class SingleConnection:
             yield _Piece(direction, -1, position, index.time_at(stream, position), place, data)
 
     def feed(
-        self, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools, *, to_the_end: bool
+        self,
+        block: SegmentBlock,
+        data: bytes,
+        starts: Int64s,
+        skip: Bools,
+        *,
+        gaps: bool = True,
+        to_the_end: bool = False,
     ) -> tuple[Handover, Int64s] | None:
         """Take this connection's segments and gaps of a block.
 
         :param data: the payload of the block, and where in it each segment begins
         :param skip: rows of the block that are not for this way
+        :param gaps: whether the gaps of the block are, or were fed before
         :param to_the_end: take all of it
         :returns: None, or once nothing is out of the ordinary any more, where the connection stands and the rows of
             the block that were not taken
         """
-        pieces = _in_capture_order(self.connection, block, data, starts, skip)
+        pieces = _in_capture_order(self.connection, block, data, starts, skip, gaps=gaps)
         earlier = len(self._waiting)  # pieces of other blocks: they have to be read here
         if self._conversation is None:
             self._waiting.extend(pieces)
@@ -235,6 +254,7 @@ class SingleConnection:
             (by_direction[0], by_direction[1]),
             (carries[0], carries[1]),
             list(self._silent.values()),
+            (self._latest[0], self._latest[1]),
         )
         self._forget_all()
         self._with_bulk = True
@@ -244,7 +264,7 @@ class SingleConnection:
         """Drop the state of the conversation: whoever goes on with the connection says how it ends."""
         self._conversation = None
         self._marks = (_Marks(), _Marks())
-        self._rows, self._silent, self._token_row = {}, {}, -1
+        self._rows, self._silent, self._latest, self._token_row = {}, {}, [-1, -1], -1
 
     def finish(self, reason: str) -> None:
         """The capture is over: what is still in flight stays unanswered.
@@ -323,7 +343,7 @@ class SingleConnection:
             **self._place(frame, Side.CLIENT, "request"),
             place=self._found(Side.CLIENT, frame.start)[1],
         )
-        self._rows[frame.start] = row
+        self._rows[frame.start] = self._latest[0] = row
         return row
 
     def _row(self) -> int:
@@ -349,6 +369,7 @@ class SingleConnection:
             if response.damage:
                 flags |= Flag.RESPONSE_DAMAGED
             self._table.set(row, **self._place(response, Side.BROKER, "response"))
+            self._latest[1] = row
             if flags & Flag.ORPHAN:
                 place = self._found(Side.BROKER, response.start)[1]
                 self._table.set(row, correlation_id=response.correlation_id, place=place)
@@ -372,12 +393,15 @@ class SingleConnection:
         self._token_row = row if event.side is Side.CLIENT else -1
 
     def _place(self, frame: Frame | SaslToken, side: Side, name: str) -> dict[str, int]:
-        return {
+        place = {
             f"{name}_position": frame.start,
             f"{name}_size": frame.end - frame.start,
             f"{name}_first": self._found(side, frame.start)[0],
             f"{name}_last": self._found(side, frame.end - 1)[0],
         }
+        # the frames of a side come in the order of its stream
+        self._marks[self.client_direction ^ (side is Side.BROKER)].forget(frame.start)
+        return place
 
     def _found(self, side: Side, position: int) -> tuple[int, int]:
         return self._marks[self.client_direction ^ (side is Side.BROKER)].find(position)
@@ -392,11 +416,11 @@ _FLAGS = {
 
 
 def _in_capture_order(
-    connection: int, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools
+    connection: int, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools, *, gaps: bool
 ) -> list[_Piece]:
     """Return the pieces of both directions as they were captured, each direction in stream order."""
     merged: list[tuple[int, int, _Piece]] = []
-    gaps = block.gaps
+    holes = block.gaps
     for direction in (0, 1):
         stream = 2 * connection + direction
         low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
@@ -408,11 +432,13 @@ def _in_capture_order(
             if not skipped:
                 piece = _Piece(direction, row, position, time, place, data[begin : begin + length])
                 merged.append((when[row - low], 2 * row + 1, piece))
-        for hole in np.flatnonzero(gaps.stream == stream).tolist():
-            row = int(gaps.segment[hole])
-            number = when[row - low] if row < high else (when[-1] if when else 0)
-            position, missing = int(gaps.position[hole]), int(gaps.missing[hole])
-            piece = _Piece(direction, -1, position, 0, 0, None, missing, int(gaps.cause[hole]))
+        for hole in np.flatnonzero(holes.stream == stream).tolist() if gaps else ():
+            row, cause = int(holes.segment[hole]), int(holes.cause[hole])
+            # what was cut from a packet is missing at once, what was lost only before the next packet
+            behind = row == high or (cause == GapCause.SNAPLEN and row > low)
+            number = (when[row - low - behind]) if when else 0
+            position, missing = int(holes.position[hole]), int(holes.missing[hole])
+            piece = _Piece(direction, -1, position, 0, 0, None, missing, cause)
             merged.append((number, 2 * row, piece))
     merged.sort(key=lambda entry: entry[:2])
     return [piece for _, _, piece in merged]

@@ -32,8 +32,6 @@ class Flag(IntFlag):
     """Bytes of the request are missing."""
     RESPONSE_DAMAGED = 32
     """Bytes of the response are missing."""
-    OUT_OF_STEP = 64
-    """Paired by correlation ID, not in the order that Kafka guarantees."""
 
     @property
     def names(self) -> list[str]:

@@ -81,7 +81,6 @@ FLAG_FIELDS: Mapping[str, Flag] = {
     "damaged": Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED,
     "request.damaged": Flag.REQUEST_DAMAGED,
     "response.damaged": Flag.RESPONSE_DAMAGED,
-    "out_of_step": Flag.OUT_OF_STEP,
 }
 """Fields that are flags of the table."""
 

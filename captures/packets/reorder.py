@@ -110,6 +110,11 @@ class StreamOrder:
         """Nothing waits: the stream may go back to the fast path."""
         return not self._waiting and not self._strangers
 
+    @property
+    def first_waiting(self) -> int | None:
+        """Number of the first packet that waits behind a hole."""
+        return min((segment.number for segment in self._waiting), default=None)
+
     def add(self, seq: int, segment: Segment) -> None:
         """Take in the next captured segment; its position is computed from `seq`."""
         self._give_up_if_due(segment.time)

@@ -96,6 +96,12 @@ class TcpAssembler:
         end = len(self.connections)
         return self._result(range(end, end), None)
 
+    @property
+    def waiting(self) -> dict[int, int]:
+        """Streams that wait behind a hole, each with the number of the first packet that does."""
+        found = {stream: order.first_waiting for stream, order in self._slow.items()}
+        return {stream: number for stream, number in found.items() if number is not None}
+
     # -- connections
 
     def _connections_of(self, block: PacketBlock) -> tuple[Int64s, list[int]]:

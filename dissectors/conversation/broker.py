@@ -240,6 +240,10 @@ class BrokerHalf(Half):
             return True
         return False
 
+    def recall(self, correlation_id: int | None) -> None:
+        """Take note of the latest response, which another reader has framed."""
+        self._last_id = correlation_id
+
     # -- frames ------------------------------------------------------------------------------------------------
 
     def deliver(self, frame: OpenFrame) -> None:

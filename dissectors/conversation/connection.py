@@ -74,7 +74,13 @@ class Conversation:
             self._client.note_loss()
 
     def resume(
-        self, positions: tuple[int, int], in_flight: Iterable[RequestFrame], silent: Iterable[int] = ()
+        self,
+        positions: tuple[int, int],
+        in_flight: Iterable[RequestFrame],
+        *,
+        silent: Iterable[int] = (),
+        latest: RequestFrame | None = None,
+        last_answer: int | None = None,
     ) -> None:
         """Begin where another reader left off: both sides in step, and these requests sent but not yet answered.
 
@@ -83,16 +89,23 @@ class Conversation:
         :param positions: stream positions of the client's and of the broker's next frame
         :param in_flight: requests in order; they are not reported again by :class:`RequestSeen`
         :param silent: correlation IDs of the latest requests that need no response
+        :param latest: the latest request; what is known of it helps to find the next one after a loss
+        :param last_answer: correlation ID of the latest response
         """
         self._pairing.silent.extend(silent)
         for half, position in ((self._client, positions[0]), (self._broker, positions[1])):
-            if position:  # else nothing of this side was seen yet, and it may turn out to speak something else
+            if (
+                position
+            ):  # else nothing of this side was seen yet, and it may turn out to speak something else
                 half.buffer.jump(position)
                 half.spoke_kafka = True
                 half.enter(State.FRAMES)
         for request in in_flight:
             self._client.recall(request)
             self._pairing.expect(request)
+        if latest is not None:
+            self._client.recall(latest)
+        self._broker.recall(last_answer)
 
     def standing(self) -> Standing | None:
         """Return where the conversation stands, if it may be left to another reader that knows only plain frames.

@@ -182,7 +182,6 @@ def test_the_table_of_filters_leaves_no_field_out():
         "damaged",
         "request.damaged",
         "response.damaged",
-        "out_of_step",
         "guess",
         "problem",
         "transactional_id",

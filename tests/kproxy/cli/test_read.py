@@ -224,7 +224,9 @@ def test_nothing_is_coloured_in_a_pipe_or_with_no_color() -> None:
 
 def test_a_filter_shows_what_fits(exchanges: list[dict]) -> None:
     shown = objects(run("read", "--json", "-Y", "api == heartbeat and error", str(SAMPLE)))
-    expected = [exchange for exchange in exchanges if exchange["api"] == "Heartbeat" and "error" in exchange["flags"]]
+    expected = [
+        exchange for exchange in exchanges if exchange["api"] == "Heartbeat" and "error" in exchange["flags"]
+    ]
     assert shown == expected != []
 
 

@@ -1,0 +1,94 @@
+"""Keeps the two directions of a connection in step while one of them waits behind a hole.
+
+The reassembler hands out a stream up to the first hole, and what lies behind it once the hole is filled or given up.
+The other direction goes on meanwhile, so that responses would come before their requests, and pairs would depend on
+where the blocks of a capture end. Here, what was captured after the first waiting packet waits with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.packets import GapCause, Gaps, SegmentBlock
+
+#: rows that may wait, of all connections; beyond that, order is given up rather than memory
+MAX_HELD_ROWS = 1 << 18
+
+_ROWS = ("stream", "position", "offset", "length", "time", "delivered", "number", "flags")
+_GAPS = ("stream", "position", "missing", "cause")
+
+
+class _Held(NamedTuple):
+    """Columns of segments and gaps, in the order of the names above."""
+
+    rows: list[NDArray[Any]]
+    gaps: list[NDArray[Any]]
+
+
+class InStep:
+    """Holds back segments and gaps of streams whose peer is stalled."""
+
+    def __init__(self) -> None:
+        self._held: _Held | None = None
+
+    def feed(self, block: SegmentBlock, waiting: dict[int, int]) -> SegmentBlock:
+        """Return what may be read of a block and of what was held before, as one block.
+
+        :param waiting: streams with packets behind a hole -> number of the first such packet
+        """
+        if self._held is None and not waiting:
+            return block
+        rows = [getattr(block, name) for name in _ROWS]
+        gaps = [getattr(block.gaps, name) for name in _GAPS]
+        if self._held is not None:
+            rows, gaps = _joined(self._held.rows, rows), _joined(self._held.gaps, gaps)
+            self._held = None
+        rows = _ordered(rows)
+        gaps = _ordered(gaps)
+        if len(rows[0]) <= MAX_HELD_ROWS:
+            rows, gaps = self._hold(rows, gaps, waiting)
+        columns: dict[str, Any] = dict(zip(_ROWS, rows, strict=True))
+        return replace(block, **columns, gaps=_gaps(rows[0], rows[1], gaps))
+
+    def _hold(
+        self, rows: list[NDArray[Any]], gaps: list[NDArray[Any]], waiting: dict[int, int]
+    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        stream, position, number = rows[0], rows[1], rows[_ROWS.index("number")]
+        go, gaps_go = np.ones(len(stream), np.bool_), np.ones(len(gaps[0]), np.bool_)
+        for stalled, first in waiting.items():
+            low, high = np.searchsorted(stream, (stalled ^ 1, (stalled ^ 1) + 1)).tolist()
+            later = np.flatnonzero(number[low:high] > first)
+            if len(later):
+                cut = low + int(later[0])
+                go[cut:high] = False
+                # a loss shows when the next packet comes, a cut packet at once
+                gap_stream, gap_position, missing, cause = gaps
+                before = gap_position + missing < position[cut] + (cause == GapCause.SNAPLEN)
+                gaps_go &= (gap_stream != stalled ^ 1) | before
+        if not go.all():
+            self._held = _Held([column[~go] for column in rows], [column[~gaps_go] for column in gaps])
+        return [column[go] for column in rows], [column[gaps_go] for column in gaps]
+
+
+def _joined(before: list[NDArray[Any]], after: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.concatenate(pair) for pair in zip(before, after, strict=True)]
+
+
+def _ordered(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Sort by stream; what is of one stream is in order, held rows before newer ones."""
+    order = np.argsort(columns[0], kind="stable")
+    return [column[order] for column in columns]
+
+
+def _gaps(stream: NDArray[Any], position: NDArray[Any], gaps: list[NDArray[Any]]) -> Gaps:
+    """Return the gaps with the row before which each lies."""
+    before = np.empty(len(gaps[0]), np.int64)
+    for index, (gap_stream, gap_position) in enumerate(zip(gaps[0].tolist(), gaps[1].tolist(), strict=True)):
+        low, high = np.searchsorted(stream, (gap_stream, gap_stream + 1)).tolist()
+        before[index] = low + int(np.searchsorted(position[low:high], gap_position, "left"))
+    gap_stream_column, gap_position_column, missing, cause = gaps
+    return Gaps(gap_stream_column, gap_position_column, missing, cause, before)

@@ -1,0 +1,229 @@
+"""Both ways through framing and pairing give the same table, and the right one, whatever the blocks and packets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captures.exchanges import Capture, Flag, open_capture
+from captures.packets import CaptureError, SegmentBlock, open_source
+from tests.captures.exchanges.talk import (
+    Talk,
+    Thorough,
+    capture_of,
+    exchanges,
+    mixed,
+    outcome,
+    packets,
+    random_talk,
+)
+from tests.dissectors.conversation.streams import SASL_HANDSHAKE
+from tests.reference import captures_dir, needs_reference
+
+BLOCKS = (1000, 4000, 1 << 22)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 4), block_size=st.sampled_from(BLOCKS))
+def test_both_ways_give_the_same(seed: int, count: int, block_size: int) -> None:
+    rng = Random(seed)
+    talks = [random_talk(rng, number) for number in range(count)]
+    records = mixed([packets(talk, rng, most=rng.choice((50, 400, 1448))) for talk in talks], Random(seed))
+    with TemporaryDirectory() as folder:
+        fast = capture_of(Path(folder), records, block_size)
+        thorough = capture_of(Path(folder), records, block_size, Thorough)
+        assert outcome(fast) == outcome(thorough)
+        by_client = {int(fast.endpoints(c)[0].rpartition(":")[2]) - 40_000: c for c in range(count)}
+        expected = [
+            each._replace(connection=by_client[talk.number]) for talk in talks for each in talk.exchanges
+        ]
+        assert exchanges(fast) == sorted(expected, key=lambda each: each.connection)
+        assert not fast._singles or any(talk.in_flight for talk in talks)
+
+
+# ------------------------------------------------------------ from one way to the other and back
+def whole_file(folder: Path, talk: Talk, **options: bool) -> None:
+    """Read a talk in blocks of several sizes and both ways; all must give the same, and what was said."""
+    records = packets(talk, Random(7), most=200, **options)
+    first = capture_of(folder, records)
+    for block_size in BLOCKS[:-1]:
+        assert outcome(capture_of(folder, records, block_size)) == outcome(first)
+    assert outcome(capture_of(folder, records, BLOCKS[0], Thorough)) == outcome(first)
+    assert exchanges(first) == talk.exchanges
+
+
+def ways(folder: Path, talk: Talk, block_size: int, **options: bool) -> list[bool]:
+    """After each block, whether connection 0 takes the fast way."""
+    seen: list[bool] = []
+
+    class Watched(Capture):
+        def _feed(self, block: SegmentBlock) -> None:
+            super()._feed(block)
+            seen.append(bool(self._ordinary[:1].any()))
+
+    capture_of(folder, packets(talk, Random(7), most=200, **options), block_size, Watched)
+    return seen
+
+
+def test_raw_tokens_and_plain_frames_after_them(tmp_path: Path) -> None:
+    """SaslHandshake v0 in the middle: its tokens go the thorough way, what follows the fast one."""
+    talk = Talk(0)
+    for correlation_id in range(40):
+        talk.exchange(correlation_id)
+    talk.exchange(40, key=SASL_HANDSHAKE, version=0, body=b"\0\5PLAIN")
+    talk.token(b"\0alice\0secret", b"")
+    for correlation_id in range(41, 120):
+        talk.exchange(correlation_id)
+    whole_file(tmp_path, talk)
+    seen = ways(tmp_path, talk, 2000)
+    assert (seen[0], False in seen, seen[-2]) == (True, True, True)
+
+
+def test_capture_that_begins_inside_the_connection(tmp_path: Path) -> None:
+    """Which side is the client has to be found out first; then the connection takes the fast way."""
+    talk = Talk(0)
+    for correlation_id in range(700, 720):
+        talk.exchange(correlation_id)
+    whole_file(tmp_path, talk, handshake=False)
+    for correlation_id in range(720, 800):
+        talk.ask(correlation_id, b"\0" * 20_000)
+        talk.answer()
+    records = packets(talk, Random(7), most=1448, handshake=False)
+    capture = capture_of(tmp_path, records, 1 << 17)
+    assert exchanges(capture) == talk.exchanges
+    assert outcome(capture) == outcome(capture_of(tmp_path, records))
+    assert capture._ordinary[0]
+
+
+def test_repeated_correlation_ids_are_paired_in_order(tmp_path: Path) -> None:
+    """Old Scala clients repeat them; order is what counts."""
+    talk = Talk(0)
+    for _ in range(10):
+        talk.ask(5)
+        talk.ask(5, b"\0\0\0\1\0\1x")
+        talk.answer(b"\1")
+        talk.answer(b"\2\2")
+    whole_file(tmp_path, talk)
+    assert all(ways(tmp_path, talk, 1000))
+
+
+def test_a_response_that_nobody_asked_for(tmp_path: Path) -> None:
+    """Correlation ID 999 in the middle is an orphan; the conversation goes on, and back to the fast way."""
+    talk = Talk(0)
+    for correlation_id in range(20):
+        talk.exchange(correlation_id)
+    talk.ask(20)
+    talk.ask(21)
+    talk.messages.append((False, b"\0\0\0\6\0\0\3\xe7\0\0"))  # size, correlation ID 999, two bytes
+    talk.answer()
+    talk.answer()
+    for correlation_id in range(22, 90):
+        talk.exchange(correlation_id)
+    records = packets(talk, Random(3), most=200)
+    first = capture_of(tmp_path, records)
+    found = exchanges(first)
+    orphans = [each for each in found if Flag.ORPHAN in each.flags]
+    assert [(each.correlation_id, each.response_size, each.api_key) for each in orphans] == [(999, 10, -1)]
+    assert [each for each in found if each not in orphans] == talk.exchanges
+    for block_size in BLOCKS[:-1]:
+        assert outcome(capture_of(tmp_path, records, block_size)) == outcome(first)
+    assert outcome(capture_of(tmp_path, records, BLOCKS[0], Thorough)) == outcome(first)
+    seen = ways(tmp_path, talk, 2000)
+    assert (False in seen, seen[-2]) == (True, True)
+
+
+def test_answers_to_requests_that_need_none(tmp_path: Path) -> None:
+    """noida 0.2 answers Produce with acks=0: the response is shown with its request, in blocks of any size."""
+    talk = Talk(0)
+    for correlation_id in range(60):
+        talk.produce(correlation_id, 0, 9)
+        if correlation_id % 3:
+            talk.exchange(1000 + correlation_id, key=12, version=4)
+        sent = b"\0\0\0\6\0\0\0" + bytes([correlation_id]) + b"\0\0"
+        talk.messages.append((False, sent))
+        at = max(n for n, each in enumerate(talk.exchanges) if each.api_key == 0)
+        talk.exchanges[at] = talk.exchanges[at]._replace(response_size=len(sent))
+    whole_file(tmp_path, talk)
+
+
+@pytest.mark.parametrize("lost", [30, 31, 32, 33, 60])
+def test_a_lost_packet(tmp_path: Path, lost: int) -> None:
+    """What is lost makes no other exchange wrong, and the connection comes back to the fast way."""
+    talk = Talk(0)
+    for correlation_id in range(150):
+        talk.exchange(correlation_id, body=b"\0" * (correlation_id % 7) * 9)
+    records = packets(talk, Random(lost), most=90)
+    del records[lost]
+    first = capture_of(tmp_path, records)
+    whole = [each for each in exchanges(first) if not each.flags]
+    assert len(whole) >= 148
+    assert set(whole) <= set(talk.exchanges)
+    for block_size in BLOCKS[:-1]:
+        assert outcome(capture_of(tmp_path, records, block_size)) == outcome(first)
+    assert outcome(capture_of(tmp_path, records, BLOCKS[0], Thorough)) == outcome(first)
+    assert first._ordinary[0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), block_size=st.sampled_from(BLOCKS))
+def test_lost_packets_give_the_same_both_ways(seed: int, block_size: int) -> None:
+    rng = Random(seed)
+    records = packets(random_talk(rng, 0), rng, most=400)
+    kept = [record for record in records if rng.random() > 0.05]
+    with TemporaryDirectory() as folder:
+        thorough = outcome(capture_of(Path(folder), kept, block_size, Thorough))
+        assert outcome(capture_of(Path(folder), kept, block_size)) == thorough
+
+
+def test_bytes_that_are_no_kafka(tmp_path: Path) -> None:
+    talk = Talk(0, [(True, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), (False, b"HTTP/1.1 200 OK\r\n\r\n")])
+    capture = capture_of(tmp_path, packets(talk, Random(1)))
+    assert len(capture.table) == 0
+    assert capture.foreign[0].startswith("HTTP")
+
+
+def test_frames_that_end_with_the_capture(tmp_path: Path) -> None:
+    talk = Talk(0)
+    talk.exchange(1)
+    talk.ask(2, b"\0" * 600)
+    records = packets(talk, Random(2), most=100)
+    for cut in (1, 2, 3):
+        capture = capture_of(tmp_path, records[:-cut])
+        assert outcome(capture) == outcome(capture_of(tmp_path, records[:-cut], 1000))
+        assert outcome(capture) == outcome(capture_of(tmp_path, records[:-cut], 1000, Thorough))
+        last = exchanges(capture)[-1]
+        assert last.flags == Flag.UNANSWERED | Flag.REQUEST_DAMAGED
+        request = capture.frame(0, "request", 35, last.request_size)  # exchange 1 is 4 + 27 + 4 bytes long
+        assert request is not None
+        assert not request.complete
+        assert 0 < len(request.payload) < last.request_size - 4
+        assert "were not captured" in request.reason
+
+
+def test_no_such_frame_and_no_such_file(tmp_path: Path) -> None:
+    talk = Talk(0)
+    talk.exchange(1)
+    capture = capture_of(tmp_path, packets(talk, Random(1)))
+    assert capture.frame(0, "request", 0, 0) is None
+    with pytest.raises(CaptureError):
+        open_capture(str(tmp_path / "absent.pcap"))
+
+
+@needs_reference
+@pytest.mark.parametrize("group", range(8))
+def test_real_captures_both_ways_and_in_small_blocks(group: int) -> None:
+    differing = []
+    for path in sorted(captures_dir().glob("[0-9]*.pcap*"))[group::8]:
+        whole = open_capture(str(path))
+        whole.read()
+        for block_size, kind in ((30_000, Capture), (1 << 22, Thorough)):
+            other = kind(open_source(str(path)), block_size)
+            other.read()
+            if outcome(other) != outcome(whole):
+                differing.append((path.name, block_size, kind.__name__))
+    assert not differing
