@@ -54,7 +54,7 @@ class Carry(NamedTuple):
     head: bytes
     have: int
     position: int
-    place: int
+    packet: int
     time: int
 
 
@@ -68,7 +68,7 @@ class _Frames:
     size: Int64s
     first: Int64s
     last: Int64s
-    place: Int64s
+    packet: Int64s
 
     def select(self, rows: Any) -> _Frames:
         """Return some of the frames."""
@@ -250,7 +250,7 @@ class BulkPairing:
                 size = _SIZE(head)[0] + 4
                 ends = int(np.searchsorted(starts, at - 1, "right")) - 1
                 last_time = int(block.time[ends])
-                crossed.append((appended, stream, carry.position, size, carry.time, last_time, carry.place))
+                crossed.append((appended, stream, carry.position, size, carry.time, last_time, carry.packet))
                 heads.append(head[:HEAD_BYTES] + bytes(PADDING))
                 appended += len(heads[-1])
             before_count = len(offsets)
@@ -265,7 +265,7 @@ class BulkPairing:
                     data[at : min(end, at + HEAD_BYTES)],
                     end - at,
                     int(block.position[row]) + inside,
-                    int(block.offset[row]) + inside,
+                    int(block.number[row]),
                     int(block.time[row]),
                 )
         return self._frames(block, data, starts, offsets, crossed), broken
@@ -321,7 +321,7 @@ class BulkPairing:
             size,
             block.time[row],
             block.time[ends],
-            block.offset[row] + inside,
+            block.number[row],
         )
         if not crossed:
             return found
@@ -410,7 +410,7 @@ class BulkPairing:
             request_size=requests.size,
             request_first=requests.first,
             request_last=requests.last,
-            place=requests.place,
+            packet=requests.packet,
         )
         for request in np.flatnonzero(~parsed.expects).tolist():
             silent = self._silent.setdefault(int(requests.stream[request]) >> 1, [])

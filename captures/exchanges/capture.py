@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from captures.exchanges.bulk import PADDING, Bools, BulkPairing, Handover, Int64s
+from captures.exchanges.decrypt import Decryption
 from captures.exchanges.instep import InStep
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
@@ -23,6 +24,7 @@ from captures.packets import (
     read_packets,
 )
 from captures.packets.reader import BLOCK_SIZE
+from captures.packets.tls import KeyLog
 from dissectors.apis import version_limits
 
 # socket.request.max.bytes is 100 MiB unless configured; responses have no limit of their own. What TLS begins with
@@ -61,19 +63,23 @@ class Capture:
     :ivar statistics: what the packet reader met
     :ivar skipped: stretches of streams that belong to no frame, and why
     :ivar foreign: connections that are not Kafka, and what they look like
+    :ivar decryption: the TLS connections
     """
 
-    def __init__(self, source: Source, block_size: int = BLOCK_SIZE) -> None:
+    def __init__(self, source: Source, block_size: int = BLOCK_SIZE, *, keylog: KeyLog | None = None) -> None:
         self.source = source
         self.table = ExchangeTable()
         self.index = SegmentIndex(source)
         self._packets = read_packets(source, block_size)
         self._assembler = TcpAssembler(self.index)
         self._in_step = InStep()
+        self._keylog = KeyLog() if keylog is None else keylog
+        self.decryption = Decryption(source, self.index, self._assembler.connections, self._keylog)
         self._limits = version_limits()
         self._bulk = BulkPairing(self.table, self._limits, MAX_FRAME)
         self._singles: dict[int, SingleConnection] = {}
         self._ordinary = np.zeros(0, np.bool_)
+        self._secrets = 0
         self._endpoints: dict[int, tuple[str, str]] = {}
         self.skipped: list[Skip] = []
         self.foreign: dict[int, str] = {}
@@ -95,10 +101,15 @@ class Capture:
         """
         for block in self._packets:
             segments = self._assembler.feed(block)
-            self._feed(self._in_step.feed(segments, self._assembler.waiting))
+            while self._secrets < len(self._packets.secrets):
+                self._keylog.add(self._packets.secrets[self._secrets])
+                self._secrets += 1
+            self._feed(self.decryption.feed(self._in_step.feed(segments, self._assembler.waiting)))
             if progress is not None:
                 progress(block.file_offset + block.size, self.source.size)
-        self._feed(self._in_step.feed(self._assembler.finish(), {}))
+        last = self._in_step.feed(self._assembler.finish(), {})
+        self._feed(self.decryption.feed(last))
+        self._feed(self.decryption.finish(last))
         self._finish()
 
     # ------------------------------------------------------------ the two ways through
@@ -145,7 +156,7 @@ class Capture:
             single = self._singles[connection] = SingleConnection(
                 connection,
                 self.table,
-                self.index,
+                self.decryption.index_of(connection),
                 self._limits,
                 client_known=bool(self.connections.client_known[connection]),
                 whole=bool(self.connections.streams.syn_seen[2 * connection : 2 * connection + 2].all()),
@@ -196,6 +207,16 @@ class Capture:
             self.skipped.extend(single.skipped)
             if single.foreign:
                 self.foreign[connection] = single.foreign
+        for connection in self.decryption.tls:
+            inside = self.foreign.get(connection)
+            summary = self.decryption.summary(connection)
+            if inside is not None:
+                self.foreign[connection] = f"{summary}, inside: {inside}"
+            elif not len(self._rows_of(connection)):
+                self.foreign[connection] = str(summary)
+
+    def _rows_of(self, connection: int) -> Int64s:
+        return np.flatnonzero(self.table.column("connection") == connection)
 
     def _ended_by(self, connection: int) -> str:
         closed = self.connections[connection].closed
@@ -226,7 +247,9 @@ class Capture:
         if not size:
             return None
         stream = self.client_stream(connection) ^ (side == "response")
-        payload = self.index.read_captured(stream, position + SIZE_BYTES, position + size)
+        payload = self.decryption.index_of(connection).read_captured(
+            stream, position + SIZE_BYTES, position + size
+        )
         have = SIZE_BYTES + len(payload)
         if have == size:
             return FrameBytes(payload, True, size)
@@ -234,10 +257,11 @@ class Capture:
         return FrameBytes(payload, False, have, reason)
 
 
-def open_capture(path: str, block_size: int = BLOCK_SIZE) -> Capture:
+def open_capture(path: str, block_size: int = BLOCK_SIZE, *, keylog: KeyLog | None = None) -> Capture:
     """Open a capture file, ``-`` for standard input; nothing but its beginning is read yet.
 
     :param block_size: how much of the file is read at a time, in bytes
+    :param keylog: secrets of TLS connections; those in the capture itself are used too
     :raises CaptureError: if it cannot be opened, or is not a capture
     """
-    return Capture(open_source(path), block_size)
+    return Capture(open_source(path), block_size, keylog=keylog)

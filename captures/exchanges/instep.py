@@ -52,7 +52,7 @@ class InStep:
         if len(rows[0]) <= MAX_HELD_ROWS:
             rows, gaps = self._hold(rows, gaps, waiting)
         columns: dict[str, Any] = dict(zip(_ROWS, rows, strict=True))
-        return replace(block, **columns, gaps=_gaps(rows[0], rows[1], gaps))
+        return replace(block, **columns, gaps=gaps_before(rows[0], rows[1], gaps))
 
     def _hold(
         self, rows: list[NDArray[Any]], gaps: list[NDArray[Any]], waiting: dict[int, int]
@@ -84,8 +84,8 @@ def _ordered(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
     return [column[order] for column in columns]
 
 
-def _gaps(stream: NDArray[Any], position: NDArray[Any], gaps: list[NDArray[Any]]) -> Gaps:
-    """Return the gaps with the row before which each lies."""
+def gaps_before(stream: NDArray[Any], position: NDArray[Any], gaps: list[NDArray[Any]]) -> Gaps:
+    """Return gaps (stream, position, missing, cause) with the row before which each lies."""
     before = np.empty(len(gaps[0]), np.int64)
     for index, (gap_stream, gap_position) in enumerate(zip(gaps[0].tolist(), gaps[1].tolist(), strict=True)):
         low, high = np.searchsorted(stream, (gap_stream, gap_stream + 1)).tolist()

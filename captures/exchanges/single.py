@@ -11,11 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from captures.exchanges.bulk import HEAD_BYTES, Bools, Carry, Handover, Int64s
+from captures.exchanges.pieces import Piece, pieces_in_order
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import GapCause, SegmentBlock, SegmentIndex
 from dissectors.conversation import (
@@ -64,48 +64,32 @@ class Skip:
     at_end: bool = False
 
 
-class _Piece(NamedTuple):
-    """The next bytes of one direction, or a hole (``data`` None).
-
-    :ivar row: the segment's row in its block, -1 for a hole
-    """
-
-    direction: int
-    row: int
-    position: int
-    time: int
-    place: int
-    data: bytes | None
-    missing: int = 0
-    cause: int = 0
-
-
 class _Marks:
-    """When each stretch of a stream was captured, and where it lies in the file."""
+    """When each stretch of a stream was captured, and in which packet."""
 
-    __slots__ = ("_places", "_positions", "_times")
+    __slots__ = ("_packets", "_positions", "_times")
 
     def __init__(self) -> None:
         self._positions: list[int] = []
         self._times: list[int] = []
-        self._places: list[int] = []
+        self._packets: list[int] = []
 
-    def add(self, piece: _Piece) -> None:
+    def add(self, piece: Piece) -> None:
         """Note where a piece begins; the pieces of a stream come in order."""
         self._positions.append(piece.position)
         self._times.append(piece.time)
-        self._places.append(piece.place)
+        self._packets.append(piece.packet)
 
     def find(self, position: int) -> tuple[int, int]:
-        """Return capture time and file offset of the byte at ``position``."""
+        """Return capture time and packet number of the byte at ``position``."""
         at = max(bisect_right(self._positions, position) - 1, 0)
-        return self._times[at], self._places[at] + position - self._positions[at]
+        return self._times[at], self._packets[at]
 
     def forget(self, before: int) -> None:
         """Drop what lies before a position that nobody will ask for again."""
         at = bisect_right(self._positions, before) - 1
         if at > _MARKS_KEPT:
-            del self._positions[:at], self._times[:at], self._places[:at]
+            del self._positions[:at], self._times[:at], self._packets[:at]
 
 
 class SingleConnection:
@@ -138,7 +122,7 @@ class SingleConnection:
         self._limits = limits
         self._whole = whole
         self._conversation: Conversation | None = None
-        self._waiting: list[_Piece] = []
+        self._waiting: list[Piece] = []
         self._marks = (_Marks(), _Marks())
         self._rows: dict[int, int] = {}
         self._silent: dict[int, int] = {}
@@ -173,7 +157,7 @@ class SingleConnection:
             )
         for direction, carry in enumerate(handover.carries):
             if carry is not None:  # bytes that the bulk way has seen but not kept are read again
-                for piece in self._read_again(direction, carry.position, carry.position + carry.have):
+                for piece in self._read_again(direction, carry):
                     self._receive(piece)
 
     def _request_of(self, row: int) -> RequestFrame:
@@ -189,13 +173,14 @@ class SingleConnection:
             client_id=self._table.client_ids[known["client_id"]],
         )
 
-    def _read_again(self, direction: int, start: int, end: int) -> Iterator[_Piece]:
+    def _read_again(self, direction: int, carry: Carry) -> Iterator[Piece]:
         """Yield bytes that were seen before, packet by packet, so that each keeps its capture time."""
         stream, index = 2 * self.connection + direction, self._index
-        columns = (column.tolist() for column in index.pieces(stream, start, end))
-        for position, place, length in zip(*columns, strict=True):
+        found = index.pieces(stream, carry.position, carry.position + carry.have)
+        for position, length in zip(found[0].tolist(), found[2].tolist(), strict=True):
             data = index.read(stream, position, position + length)
-            yield _Piece(direction, -1, position, index.time_at(stream, position), place, data)
+            # only one frame begins in them, and it is known in which packet
+            yield Piece(direction, -1, position, index.time_at(stream, position), carry.packet, data)
 
     def feed(
         self,
@@ -216,7 +201,7 @@ class SingleConnection:
         :returns: None, or once nothing is out of the ordinary any more, where the connection stands and the rows of
             the block that were not taken
         """
-        pieces = _in_capture_order(self.connection, block, data, starts, skip, gaps=gaps)
+        pieces = pieces_in_order(self.connection, block, data, starts, skip, gaps=gaps)
         earlier = len(self._waiting)  # pieces of other blocks: they have to be read here
         if self._conversation is None:
             self._waiting.extend(pieces)
@@ -245,8 +230,8 @@ class SingleConnection:
             direction = side ^ self.client_direction
             if unread:
                 position = standing.positions[side]
-                time, place = self._marks[direction].find(position)
-                carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, place, time)
+                time, packet = self._marks[direction].find(position)
+                carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, packet, time)
         by_direction = standing.positions[:: -1 if self.client_direction else 1]
         handover = Handover(
             self.connection,
@@ -281,7 +266,7 @@ class SingleConnection:
         self._conversation.finish(reason)
         self._take_events(in_step)
 
-    def _decide(self) -> list[_Piece]:
+    def _decide(self) -> list[Piece]:
         """Find out which direction is the client's; return what waited for that."""
         streams = [
             b"".join(piece.data or b"" for piece in self._waiting if piece.direction == n) for n in (0, 1)
@@ -299,7 +284,7 @@ class SingleConnection:
         self.client_direction = client_direction
         self._conversation = Conversation(self._limits, midstream=not self._whole)
 
-    def _receive(self, piece: _Piece) -> None:
+    def _receive(self, piece: Piece) -> None:
         assert self._conversation is not None
         side = SIDES[piece.direction ^ self.client_direction]
         if piece.data is None:
@@ -341,7 +326,7 @@ class SingleConnection:
             correlation_id=frame.correlation_id,
             flags=Flag.REQUEST_DAMAGED if frame.damage else 0,
             **self._place(frame, Side.CLIENT, "request"),
-            place=self._found(Side.CLIENT, frame.start)[1],
+            packet=self._found(Side.CLIENT, frame.start)[1],
         )
         self._rows[frame.start] = self._latest[0] = row
         return row
@@ -371,8 +356,8 @@ class SingleConnection:
             self._table.set(row, **self._place(response, Side.BROKER, "response"))
             self._latest[1] = row
             if flags & Flag.ORPHAN:
-                place = self._found(Side.BROKER, response.start)[1]
-                self._table.set(row, correlation_id=response.correlation_id, place=place)
+                packet = self._found(Side.BROKER, response.start)[1]
+                self._table.set(row, correlation_id=response.correlation_id, packet=packet)
         self._table.mark(row, flags)
 
     def _needs_no_response(self, correlation_id: int, row: int) -> None:
@@ -386,7 +371,7 @@ class SingleConnection:
         name = "request" if event.side is Side.CLIENT else "response"
         if event.side is Side.CLIENT or self._token_row < 0:
             row = self._row()
-            self._table.set(row, flags=Flag.SASL_TOKEN, place=self._found(event.side, event.start)[1])
+            self._table.set(row, flags=Flag.SASL_TOKEN, packet=self._found(event.side, event.start)[1])
         else:
             row = self._token_row
         self._table.set(row, **self._place(event, event.side, name))
@@ -413,32 +398,3 @@ _FLAGS = {
     Outcome.UNANSWERED: Flag.UNANSWERED,
     Outcome.ORPHAN_RESPONSE: Flag.ORPHAN,
 }
-
-
-def _in_capture_order(
-    connection: int, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools, *, gaps: bool
-) -> list[_Piece]:
-    """Return the pieces of both directions as they were captured, each direction in stream order."""
-    merged: list[tuple[int, int, _Piece]] = []
-    holes = block.gaps
-    for direction in (0, 1):
-        stream = 2 * connection + direction
-        low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
-        # a segment that filled a hole was captured after those behind it
-        when = np.maximum.accumulate(block.number[low:high]).tolist()
-        columns = (starts, block.length, block.position, block.time, block.offset, skip)
-        cells = zip(*(column[low:high].tolist() for column in columns), strict=True)
-        for row, (begin, length, position, time, place, skipped) in enumerate(cells, low):
-            if not skipped:
-                piece = _Piece(direction, row, position, time, place, data[begin : begin + length])
-                merged.append((when[row - low], 2 * row + 1, piece))
-        for hole in np.flatnonzero(holes.stream == stream).tolist() if gaps else ():
-            row, cause = int(holes.segment[hole]), int(holes.cause[hole])
-            # what was cut from a packet is missing at once, what was lost only before the next packet
-            behind = row == high or (cause == GapCause.SNAPLEN and row > low)
-            number = (when[row - low - behind]) if when else 0
-            position, missing = int(holes.position[hole]), int(holes.missing[hole])
-            piece = _Piece(direction, -1, position, 0, 0, None, missing, cause)
-            merged.append((number, 2 * row, piece))
-    merged.sort(key=lambda entry: entry[:2])
-    return [piece for _, _, piece in merged]

@@ -55,7 +55,7 @@ COLUMNS = np.dtype(
         ("request_last", np.int64),
         ("response_first", np.int64),
         ("response_last", np.int64),
-        ("place", np.int64),
+        ("packet", np.int64),
     ]
 )
 """Columns of the table.
@@ -63,8 +63,8 @@ COLUMNS = np.dtype(
 ``connection``: id in the capture. ``client_id``: index into :attr:`ExchangeTable.client_ids`, -1 unknown.
 ``api_key``: -1 if unknown (an orphan response, a SASL token). Positions are those of the size field's first byte in
 the stream of that side, sizes count it too; size 0 means that there is no such frame. Times are nanoseconds since
-the epoch, of the packets that carried the first and the last byte, -1 if there is none. ``place`` is the offset in the
-capture file of the first byte of the request, or of the response if there is no request.
+the epoch, of the packets that carried the first and the last byte, -1 if there is none. ``packet`` is the number
+of the packet with the first byte of the request, or of the response if there is no request.
 """
 
 ROW_BYTES = COLUMNS.itemsize
@@ -124,7 +124,7 @@ class ExchangeTable:
 
     def order(self) -> NDArray[np.int64]:
         """Return row indexes in the order of numbering: by the first byte of the request in the capture."""
-        keys = (self.column("request_position"), self.column("connection"), self.column("place"))
+        keys = (self.column("request_position"), self.column("connection"), self.column("packet"))
         return np.lexsort(keys).astype(np.int64)
 
     def __iter__(self) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What commands that read captures have in common: exit codes, the filter option, and a bar for large files."""
+"""What commands that read captures have in common: exit codes, shared options, and a bar for large files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,25 @@ import click
 
 if TYPE_CHECKING:
     from captures.filters import Filter
+    from captures.packets.tls import KeyLog
 
 EXIT_UNREADABLE = 1
 EXIT_INCOMPLETE = 3
+
+
+def keylog_option(path: str | None) -> KeyLog | None:
+    """Return the key log of ``--keylog``, None if it was not given.
+
+    :raises click.UsageError: if it cannot be read
+    """
+    if path is None:
+        return None
+    from captures.packets.tls import KeyLog
+
+    try:
+        return KeyLog(path)
+    except OSError as error:
+        raise click.UsageError(f"the key log {path} cannot be read: {error.strerror}") from None
 
 
 def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:

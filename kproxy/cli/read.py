@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, reading_progress
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
 from kproxy.cli.times import Moment, resolve
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ _SAMPLE = 200  # exchanges that decide the column widths
     "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
 )
 @click.option("--to", "end", type=Moment(), help="Leave out what came after.")
+@click.option(
+    "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
+)
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them.")
 @click.option(
@@ -93,6 +96,7 @@ class Reading:
         wanted: str | None,
         begin: str | None,
         end: str | None,
+        keylog: str | None,
         utc: bool,
         show_secrets: bool,
         payload: str,
@@ -110,6 +114,7 @@ class Reading:
         self.end = end
         self.zone: tzinfo | None = UTC if utc else None
         self.filter = filter_option(wanted, self.zone)
+        self.keylog = keylog_option(keylog)
         self.show_secrets = show_secrets
         self.payload: Any = payload
         self.text = text
@@ -168,7 +173,7 @@ class Reading:
     def _open(self, path: str) -> Capture:
         from captures.exchanges import open_capture
 
-        capture = open_capture(path)
+        capture = open_capture(path, keylog=self.keylog)
         self._captures.append(capture)
         with reading_progress(path) as progress:
             capture.read(progress)

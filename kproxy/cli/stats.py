@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, reading_progress
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
 from kproxy.cli.times import Moment, clock, resolve, zone_name
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ _ROWS_OF_ONE = 40
     "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
 )
 @click.option("--to", "end", type=Moment(), help="Leave out what came after.")
+@click.option(
+    "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
+)
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
 @click.option(
     "--color",
@@ -109,6 +112,7 @@ class Stats:
         quick: bool,
         begin: str | None,
         end: str | None,
+        keylog: str | None,
         utc: bool,
         color: str,
     ) -> None:
@@ -131,6 +135,7 @@ class Stats:
         self.zone: tzinfo | None = UTC if utc else None
         self.terminal = sys.stdout.isatty()
         self.wanted = filter_option(wanted, self.zone)
+        self.keylog = keylog_option(keylog)
         if quick and self.wanted is not None and self.wanted.needs_bodies:
             raise click.UsageError("--quick decodes no bodies, which this filter needs")
         self.color = color == "always" or (
@@ -179,7 +184,7 @@ class Stats:
     def _open(self, path: str) -> Capture:
         from captures.exchanges import open_capture
 
-        capture = open_capture(path)
+        capture = open_capture(path, keylog=self.keylog)
         self._captures.append(capture)
         with reading_progress(path) as progress:
             capture.read(progress)

@@ -82,9 +82,15 @@ def notes(capture: Capture) -> list[str]:
     """Return what the reader has to say about a capture, a line each."""
     lines = []
     lines += [f"damaged at byte {damage.offset:,}: {damage.reason}" for damage in capture.statistics.damage]
+    foreign: dict[tuple[str, str], list[str]] = {}
     for connection, guess in sorted(capture.foreign.items()):
         client, broker = capture.endpoints(connection)
-        lines.append(f"{client} > {broker} is not Kafka: it looks like {guess}")
+        foreign.setdefault((broker, guess), []).append(client)
+    for (broker, guess), clients in foreign.items():
+        what = "is not Kafka: it looks like"
+        if len(clients) > 1:
+            what = f"and {len(clients) - 1:,} more connections are not Kafka: they look like"
+        lines.append(f"{clients[0]} > {broker} {what} {guess}")
     reasons: Counter[tuple[str, int]] = Counter()
     for skip in capture.skipped:
         if not skip.at_end:

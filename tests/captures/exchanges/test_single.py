@@ -1,4 +1,4 @@
-"""The thorough way: capture times and places, and who says how a connection ends."""
+"""The thorough way: capture times and packets, and who says how a connection ends."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from random import Random
 import pytest
 
 from captures.exchanges import Capture, Flag
-from captures.exchanges.single import _Marks, _Piece
+from captures.exchanges.pieces import Piece
+from captures.exchanges.single import _Marks
 from dissectors.conversation.pairing import MAX_SILENT
 from tests.captures.exchanges.talk import Talk, Thorough, capture_of, exchanges, packets, rows
 from tests.captures.packets.kit import Conversation
 from tests.dissectors.conversation import streams
 
 
-def test_marks_find_time_and_place() -> None:
+def test_marks_find_time_and_packet() -> None:
     marks = _Marks()
-    for position, time, place in ((0, 5, 1000), (100, 6, 2000), (150, 9, 2600)):
-        marks.add(_Piece(0, 0, position, time, place, b""))
+    for position, time, packet in ((0, 5, 10), (100, 6, 20), (150, 9, 26)):
+        marks.add(Piece(0, 0, position, time, packet, b""))
     assert [marks.find(at) for at in (0, 99, 100, 149, 150, 400)] == [
-        *((5, 1000), (5, 1099)),
-        *((6, 2000), (6, 2049)),
-        *((9, 2600), (9, 2850)),
+        *((5, 10), (5, 10)),
+        *((6, 20), (6, 20)),
+        *((9, 26), (9, 26)),
     ]
 
 
 def test_marks_are_forgotten_but_for_some() -> None:
     marks = _Marks()
     for number in range(20_000):
-        marks.add(_Piece(0, 0, 10 * number, number, 0, b""))
+        marks.add(Piece(0, 0, 10 * number, number, 0, b""))
         marks.forget(10 * number)
-    assert marks.find(199_995) == (19_999, 5)
+    assert marks.find(199_995) == (19_999, 0)
     assert len(marks._positions) < 10_000
 
 

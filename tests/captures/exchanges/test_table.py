@@ -39,7 +39,7 @@ def test_numbering_follows_the_capture() -> None:
     """By the place of the first byte; several requests in one packet by their place in it."""
     table = ExchangeTable()
     table.set(
-        table.append(4), place=[900, 100, 500, 100], connection=[0, 2, 1, 1], request_position=[0, 8, 0, 9]
+        table.append(4), packet=[900, 100, 500, 100], connection=[0, 2, 1, 1], request_position=[0, 8, 0, 9]
     )
     assert table.order().tolist() == list(table) == [3, 1, 2, 0]
 

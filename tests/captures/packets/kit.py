@@ -280,3 +280,16 @@ class Conversation:
     def acknowledge(self, ack: int, *, from_client: bool = False, position: int = 0) -> Record:
         """A packet without payload."""
         return self.put(from_client, position, ack, ACK)
+
+
+def pcapng_of(pcap: bytes, secrets: bytes) -> bytes:
+    """A pcapng with the packets of a pcap (little-endian, microseconds) behind a TLS key log in a secrets block."""
+    kind, size = 0x544C534B, len(secrets)  # "TLSK", draft-ietf-opsawg-pcapng section 4.7
+    parts = [section(), block(0x0A, struct.pack("<II", kind, size) + secrets), interface()]
+    at = 24
+    while at < len(pcap):
+        seconds, micros, captured, wire = struct.unpack_from("<IIII", pcap, at)
+        frame = pcap[at + 16 : at + 16 + captured]
+        parts.append(enhanced(frame, seconds * 1_000_000 + micros, wire=wire))
+        at += 16 + captured
+    return b"".join(parts)

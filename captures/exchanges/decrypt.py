@@ -1,0 +1,155 @@
+"""TLS connections made readable: ciphertext segments in, segments of plaintext out, where the key log has the secrets.
+
+A stage between reassembly and framing. Connections that do not begin with TLS pass untouched. Those that do are taken
+out of the block; what could be decrypted takes their place, kept beside the capture (:meth:`Source.keep`), with the
+time and number of the packet that completed its record. Positions then count plaintext bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from captures.exchanges.bulk import Bools, Int64s
+from captures.exchanges.instep import gaps_before
+from captures.exchanges.pieces import Piece, pieces_in_order
+from captures.packets import Connections, GapCause, SegmentBlock, SegmentIndex, Source
+from captures.packets.tls import KeyLog, Missing, Plain, TlsConnection, is_client_hello, looks_like_tls
+from dissectors.conversation import Side
+
+FIRST_BYTES = 64
+
+_ROWS = ("stream", "position", "offset", "length", "time", "delivered", "number", "flags")
+_GAPS = ("stream", "position", "missing", "cause")
+
+
+class Decryption:
+    """Decrypts the TLS connections of a capture.
+
+    :param ciphertext: where the bytes of all streams are, as captured
+    :param keylog: the secrets; may be empty
+    :ivar plaintext: where the decrypted bytes are
+    :ivar tls: the TLS connections, by id
+    """
+
+    def __init__(
+        self, source: Source, ciphertext: SegmentIndex, connections: Connections, keylog: KeyLog
+    ) -> None:
+        self.plaintext = SegmentIndex(source)
+        self.tls: dict[int, TlsConnection] = {}
+        self._source = source
+        self._ciphertext = ciphertext
+        self._connections = connections
+        self._keylog = keylog
+        self._client_direction: dict[int, int] = {}
+        self._looked_at = np.zeros(0, np.bool_)
+        self._rows: list[tuple[int, ...]] = []
+        self._gaps: list[tuple[int, ...]] = []
+
+    def index_of(self, connection: int) -> SegmentIndex:
+        """Return where the bytes of a connection are, decrypted if they were."""
+        return self.plaintext if connection in self.tls else self._ciphertext
+
+    def feed(self, block: SegmentBlock) -> SegmentBlock:
+        """Return the block with plaintext in place of ciphertext."""
+        met = np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1)
+        self._look_at(block, met)
+        if not self.tls:
+            return block
+        met = np.array([connection for connection in met.tolist() if connection in self.tls], np.int64)
+        if not len(met):
+            return block
+        data, starts = block.payload()
+        skip = np.zeros(len(block), np.bool_)
+        for connection in met.tolist():
+            for piece in pieces_in_order(connection, block, data, starts, skip, gaps=True):
+                self._receive(connection, piece)
+        return self._replace(block, met)
+
+    def finish(self, block: SegmentBlock) -> SegmentBlock:
+        """Return what was still waiting for secrets or bytes, in a block like the last one."""
+        for connection, tls in self.tls.items():
+            end = int(self._connections.last_time[connection])
+            self._take(connection, tls.finish(), end, 0)
+        return self._replace(block, np.unique(block.stream >> 1))
+
+    def summary(self, connection: int) -> str | None:
+        """Return what is known of a TLS connection, None if it is not one."""
+        tls = self.tls.get(connection)
+        if tls is None:
+            return None
+        if tls.info.reason and not len(self._keylog):
+            tls.info.reason = "no key log was given"
+        return tls.info.summary()
+
+    # ------------------------------------------------------------ in
+    def _look_at(self, block: SegmentBlock, met: Int64s) -> None:
+        """Decide by the first bytes of each direction which connections are TLS."""
+        missing = len(self._connections) - len(self._looked_at)
+        if missing > 0:
+            self._looked_at = np.append(self._looked_at, np.zeros(missing, np.bool_))
+        for connection in met[~self._looked_at[met]].tolist():
+            self._looked_at[connection] = True
+            heads = []
+            for stream in (2 * connection, 2 * connection + 1):
+                low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
+                size = min(int(block.length[low]), FIRST_BYTES) if low < high else 0
+                heads.append(self._source.read(int(block.offset[low]), size) if size else b"")
+            # a peer that answers plaintext with a TLS alert does not make it a TLS connection
+            verdicts = [looks_like_tls(head) for head in heads if head]
+            if True in verdicts and False not in verdicts:
+                self.tls[connection] = TlsConnection(self._keylog)
+                known = bool(self._connections.client_known[connection])
+                swapped = not known and bool(heads[1]) and bool(is_client_hello(heads[1]))
+                self._client_direction[connection] = int(swapped)
+
+    def _receive(self, connection: int, piece: Piece) -> None:
+        tls = self.tls[connection]
+        side = (Side.CLIENT, Side.BROKER)[piece.direction ^ self._client_direction[connection]]
+        if piece.data is None:
+            events = tls.gap(side, piece.missing, GapCause(piece.cause).label)
+        else:
+            events = tls.receive(side, piece.data)
+        self._take(connection, events, piece.time, piece.packet)
+
+    def _take(self, connection: int, events: list[Any], time: int, packet: int) -> None:
+        swapped = self._client_direction[connection]
+        for event in events:
+            if not isinstance(event, Plain | Missing):
+                continue
+            stream = 2 * connection + (swapped ^ (event.side is Side.BROKER))
+            if isinstance(event, Missing):
+                self._gaps.append((stream, event.position, 0, int(GapCause.UNKNOWN)))
+            elif event.data:
+                offset = self._source.keep(event.data)
+                self._rows.append((stream, event.position, offset, len(event.data), time, time, packet, 0))
+
+    # ------------------------------------------------------------ out
+    def _replace(self, block: SegmentBlock, taken: Int64s) -> SegmentBlock:
+        """Return the block without the connections that were taken out, and with what was decrypted of them."""
+        clear: Bools = ~np.isin(block.stream >> 1, taken)
+        clear_gaps = ~np.isin(block.gaps.stream >> 1, taken)
+        new = np.array(self._rows, np.int64).reshape(-1, len(_ROWS)).T
+        new_gaps = np.array(self._gaps, np.int64).reshape(-1, len(_GAPS)).T
+        self._rows, self._gaps = [], []
+        self.plaintext.append(self._block(block, list(new), list(new_gaps)))
+        rows = [
+            np.concatenate((getattr(block, name)[clear], column))
+            for name, column in zip(_ROWS, new, strict=True)
+        ]
+        gaps = [
+            np.concatenate((getattr(block.gaps, name)[clear_gaps], column))
+            for name, column in zip(_GAPS, new_gaps, strict=True)
+        ]
+        return self._block(block, rows, gaps)
+
+    @staticmethod
+    def _block(block: SegmentBlock, rows: list[Int64s], gaps: list[Int64s]) -> SegmentBlock:
+        order = np.argsort(rows[0], kind="stable")
+        columns: dict[str, Any] = {name: column[order] for name, column in zip(_ROWS, rows, strict=True)}
+        columns["flags"] = columns["flags"].astype(np.uint8)
+        order = np.argsort(gaps[0], kind="stable")
+        ordered = [column[order] for column in gaps]
+        return replace(block, **columns, gaps=gaps_before(columns["stream"], columns["position"], ordered))
