@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, reading_progress
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
+from kproxy.cli.output import as_text, refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.times import Moment
 
@@ -75,6 +72,9 @@ _MANY = 20_000
     "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
 )
 @click.option("--to", "end", type=Moment(), help="Leave out what came after.")
+@click.option(
+    "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
+)
 @click.option("--utc", is_flag=True, help="Read times in UTC instead of the local zone.")
 @click.option(
     "--payload",
@@ -156,6 +156,7 @@ class Export:
         count: int | None,
         begin: str | None,
         end: str | None,
+        keylog: str | None,
         utc: bool,
         payload: str | None,
         show_secrets: bool,
@@ -171,6 +172,7 @@ class Export:
         self.format = format_ or _format_of(output)
         zone = UTC if utc else None
         self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone, connections, count)
+        self.keylog = keylog_option(keylog)
         self.payload: Any = payload or "full"
         self.show_secrets = show_secrets
         self.text = text
@@ -180,7 +182,7 @@ class Export:
         self.exchanges = 0
         self._check(payload, columns)
         self.columns = self._columns(columns)
-        self._refuse_to_overwrite(force)
+        refuse_to_overwrite(output, files, force=force)
 
     def _check(self, payload: str | None, columns: str | None) -> None:
         """Refuse options that the format has no use for, rather than ignore them."""
@@ -215,19 +217,10 @@ class Export:
         except ValueError as error:
             raise click.UsageError(f"--columns: {error}") from None
 
-    def _refuse_to_overwrite(self, force: bool) -> None:
-        out = Path(self.output)
-        if self.output == "-" or not out.exists():
-            return
-        if any(name != "-" and Path(name).exists() and out.samefile(name) for name in self.files):
-            raise click.UsageError(f"{self.output} is one of the captures")
-        if not force and out.is_file():
-            raise click.UsageError(f"{self.output} exists; --force overwrites it")
-
     # ------------------------------------------------------------ running
     def run(self) -> None:
         """Read the captures, and write what was asked for."""
-        with _opened(self.output) as file:
+        with replacing(self.output) as file:
             if self.format == "pcapng":
                 notes = self._write_packets(file)
             elif self.format == "mermaid":
@@ -261,7 +254,7 @@ class Export:
         diagram: SequenceDiagram = SequenceDiagram(max_steps=self.steps)
         for _, capture, reader, indexes in self._captures():
             self.exchanges += diagram.add(capture, _read(reader, indexes))
-        with _text(file) as text:
+        with as_text(file) as text:
             diagram.write(text)
         return []
 
@@ -274,7 +267,7 @@ class Export:
             case "csv":
                 from captures.export.csv_export import write_csv
 
-                with _text(file) as text:
+                with as_text(file) as text:
                     self.exchanges = write_csv(self._exchanges(), text, self.columns)
             case _:
                 from captures.export.parquet import write_parquet
@@ -293,7 +286,7 @@ class Export:
 
         number = 1
         for path in self.files:
-            capture = open_capture(path)
+            capture = open_capture(path, keylog=self.keylog)
             with reading_progress(path) as progress:
                 capture.read(progress)
             for note in notes(capture):
@@ -332,40 +325,6 @@ def _format_of(output: str) -> str:
     if suffix in (".pcap", ".cap"):
         raise click.UsageError(f"{suffix} cannot hold comments or more than one link type: write .pcapng")
     raise click.UsageError(f"the name {output!r} does not tell the format: give --format, one of {names}")
-
-
-@contextmanager
-def _opened(output: str) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of ``output`` when all went well; nothing is left of it otherwise."""
-    if output == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(output)
-    if path.exists() and not path.is_file():  # a pipe, /dev/null
-        with path.open("wb") as file:
-            yield file
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        os.umask(mask := os.umask(0))
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _text(file: BinaryIO) -> Iterator[TextIOWrapper]:
-    text = TextIOWrapper(file, "utf-8", newline="")
-    try:
-        yield text
-    finally:
-        text.flush()
-        text.detach()
 
 
 def _plural(count: int, noun: str) -> str:

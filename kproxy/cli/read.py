@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
+from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.times import Moment, resolve
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ _SAMPLE = 200  # exchanges that decide the column widths
 @click.option(
     "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
 )
+@click.option(
+    "-w",
+    "--write",
+    type=click.Path(dir_okay=False),
+    metavar="OUT",
+    help="Write the packets of what is shown to a pcapng file too; kproxy export knows other formats.",
+)
+@click.option("--force", is_flag=True, help="With --write: overwrite OUT if it exists.")
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them.")
 @click.option(
@@ -79,6 +88,9 @@ def read(files: tuple[str, ...], **options: Any) -> None:
         # the reader of our output has seen enough (head, less): nothing is wrong
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        click.echo(f"kproxy: {error.filename}: {error.strerror}", err=True)
+        sys.exit(EXIT_UNREADABLE)
     sys.exit(0 if reading.clean else EXIT_INCOMPLETE)
 
 
@@ -97,6 +109,8 @@ class Reading:
         begin: str | None,
         end: str | None,
         keylog: str | None,
+        write: str | None,
+        force: bool,
         utc: bool,
         show_secrets: bool,
         payload: str,
@@ -115,6 +129,9 @@ class Reading:
         self.zone: tzinfo | None = UTC if utc else None
         self.filter = filter_option(wanted, self.zone)
         self.keylog = keylog_option(keylog)
+        self.write = write
+        if write is not None:
+            refuse_to_overwrite(write, files, force=force)
         self.show_secrets = show_secrets
         self.payload: Any = payload
         self.text = text
@@ -124,6 +141,7 @@ class Reading:
         )
         self.clean = True
         self._captures: list[Capture] = []
+        self._shown: list[list[int]] = []
 
     def run(self) -> None:
         """Read the files and print what was asked for."""
@@ -135,9 +153,11 @@ class Reading:
             self._print_json(_counted(exchanges, tally))
         elif self.number is not None:
             self._print_one(exchanges)
+            self._write()
             return
         else:
             self._print_lines(_counted(exchanges, tally))
+        self._write()
         self.clean = tally.clean(self._captures)
         to_stderr = not self.terminal or self.as_json
         for capture in self._captures:
@@ -163,18 +183,35 @@ class Reading:
             high = resolve(self.end, first or 0, self.zone) if self.end else None
             if self.number is not None:
                 if self.number < number:
-                    yield reader.exchange(self.number - (number - len(reader)))
+                    exchange = reader.exchange(self.number - (number - len(reader)))
+                    self._shown[-1].append(exchange.row)
+                    yield exchange
                     return
                 continue
             for exchange in reader if self.filter is None else self.filter.exchanges(reader):
                 if (low is None or exchange.time >= low) and (high is None or exchange.time <= high):
+                    if self.write is not None:
+                        self._shown[-1].append(exchange.row)
                     yield exchange
+
+    def _write(self) -> None:
+        """Write the packets of what was shown."""
+        if self.write is None:
+            return
+        from captures.export.capture_file import CaptureFileWriter
+        from captures.export.selection import Selection
+
+        with replacing(self.write) as file:
+            writer = CaptureFileWriter(file)
+            for capture, rows in zip(self._captures, self._shown, strict=True):
+                writer.write(Selection(capture, rows))
 
     def _open(self, path: str) -> Capture:
         from captures.exchanges import open_capture
 
         capture = open_capture(path, keylog=self.keylog)
         self._captures.append(capture)
+        self._shown.append([])
         with reading_progress(path) as progress:
             capture.read(progress)
         return capture
@@ -209,14 +246,9 @@ class Reading:
                     self._echo(line)
 
     def _print_json(self, exchanges: Iterable[Exchange]) -> None:
-        import msgspec
+        from captures.export.jsonlines import write_json_lines
 
-        encode = msgspec.json.Encoder().encode
-        write = sys.stdout.buffer.write
-        for exchange in exchanges:
-            shape = exchange.to_json()
-            write(encode(_texts(shape) if self.text else shape))
-            write(b"\n")
+        write_json_lines(exchanges, sys.stdout.buffer, text=self.text)
 
     def _print_one(self, exchanges: Iterator[Exchange]) -> None:
         from kproxy.cli.lines import Lines
@@ -250,17 +282,3 @@ def _counted(exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
     for exchange in exchanges:
         tally.add(exchange)
         yield exchange
-
-
-def _texts(value: Any) -> Any:
-    """Return a JSON shape with bytes as text where they are UTF-8."""
-    if isinstance(value, dict):
-        return {name: _texts(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_texts(item) for item in value]
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return value
-    return value

@@ -164,6 +164,18 @@ def test_standard_input() -> None:
     assert len(done.stdout.splitlines()) == EXCHANGES
 
 
+def test_what_is_shown_can_be_written(tmp_path: Path) -> None:
+    out = tmp_path / "joins.pcapng"
+    shown = run("read", str(SAMPLE), "-Y", "api == JoinGroup", "-c", "5", "-w", str(out))
+    assert len(shown.stdout.splitlines()) == 6
+    assert [exchange["api"] for exchange in objects(run("read", "--json", str(out)))] == ["JoinGroup"] * 5
+    again = run("read", str(SAMPLE), "-w", str(out))
+    assert again.exit_code == 2
+    assert "exists; --force overwrites it" in again.stderr
+    run("read", str(SAMPLE), "--exchange", "19", "--force", "-w", str(out))
+    assert len(objects(run("read", "--json", str(out)))) == 1
+
+
 def test_several_files_are_numbered_through() -> None:
     numbers = [exchange["number"] for exchange in objects(run("read", "--json", str(SAMPLE), str(SAMPLE)))]
     assert numbers == list(range(1, 2 * EXCHANGES + 1))

@@ -1,0 +1,157 @@
+"""A selection of exchanges as a pcapng file.
+
+Original packets are copied where there are any that show the exchanges; what was seen decrypted, or joined from IP
+fragments, is written as synthetic TCP on an interface of its own. The packets of several captures follow each other,
+those of one capture in its own order, synthetic ones by their times between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+
+from captures.exchanges import Progress
+from captures.export.packets import Original, original_packets
+from captures.export.pcapng_writer import Packet, PcapngWriter
+from captures.export.scrub import Scrubber
+from captures.export.selection import Selection
+from captures.export.synthetic import ETHERNET_SEGMENT, Made, synthetic_packets
+from captures.packets.records import Interface
+
+_SYNTHETIC = "synthetic TCP: frames as kproxy saw them, not packets as they were captured"
+_BATCH = 512
+
+
+@dataclass(slots=True)
+class Written:
+    """What was written.
+
+    :ivar exchanges: how many exchanges were selected
+    :ivar packets: packets in all
+    :ivar synthetic: packets of them that are synthetic
+    """
+
+    exchanges: int = 0
+    packets: int = 0
+    synthetic: int = 0
+
+
+class CaptureFileWriter:
+    """Writes selections of one or more captures to one pcapng section.
+
+    :param scrub: blank what captures must not give away (:mod:`captures.export.scrub`)
+    :param synthetic: write synthetic TCP for all exchanges
+    :ivar written: counts so far
+    :ivar notes: what the reader of the file should know, in words
+    """
+
+    def __init__(self, file: BinaryIO, *, scrub: bool = False, synthetic: bool = False) -> None:
+        self._writer = PcapngWriter(file)
+        self._scrub = scrub
+        self._all_synthetic = synthetic
+        self._synthetic_interface = -1
+        self.written = Written()
+        self.notes: list[str] = []
+
+    def write(
+        self,
+        selection: Selection,
+        marks: Mapping[int, str] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write the packets of a selection.
+
+        :param marks: row of the exchange table -> text, which becomes a packet comment
+        :param progress: called with bytes of the capture copied so far, and its size
+        """
+        capture = selection.capture
+        scrubber = Scrubber(capture) if self._scrub else None
+        if self._all_synthetic:
+            selection.elsewhere = set(selection.connections.tolist())
+        connection = capture.table.column("connection")[selection.rows]
+        made = np.isin(connection, list(selection.elsewhere))
+        synthetic = _Peeked(
+            synthetic_packets(
+                capture,
+                selection.rows[made],
+                read=scrubber.pieces if scrubber else None,
+                segment_size=ETHERNET_SEGMENT,
+                marks=marks,
+            )
+        )
+        if not made.all():
+            rewrite = scrubber.rewrite if scrubber else None
+            interfaces: dict[int, int] = {}
+            for declared, originals, done in original_packets(selection, rewrite=rewrite, marks=marks):
+                self._originals(declared, interfaces, originals, synthetic)
+                if progress is not None:
+                    progress(done, capture.source.size)
+        self._put(self._made(synthetic))
+        self.written.exchanges += len(selection)
+        self.written.packets = self._writer.packets
+        if scrubber is not None:
+            self.notes += scrubber.notes()
+
+    def _originals(
+        self,
+        declared: list[Interface],
+        interfaces: dict[int, int],
+        originals: list[Original],
+        synthetic: _Peeked,
+    ) -> None:
+        packets: list[Packet] = []
+        for interface, time, data, wire, comment in originals:
+            if synthetic.time <= time:
+                packets += self._made(synthetic, time)
+            number = interfaces.get(interface)
+            if number is None:
+                number = interfaces[interface] = self._declare(declared[interface])
+            packets.append(Packet(number, time, data, wire, comment))
+        self._put(packets)
+
+    def _made(self, synthetic: _Peeked, until: float = float("inf")) -> Iterator[Packet]:
+        for time, _, data, comment, missing in synthetic.until(until):
+            if self._synthetic_interface < 0:
+                self._synthetic_interface = self._writer.interface(name="synthetic", description=_SYNTHETIC)
+            self.written.synthetic += 1
+            yield Packet(self._synthetic_interface, time, data, len(data) + missing, comment)
+
+    def _declare(self, interface: Interface) -> int:
+        return self._writer.interface(
+            interface.link_type,
+            name=interface.name,
+            description=interface.description,
+            snapshot_length=interface.snapshot_length,
+        )
+
+    def _put(self, packets: Iterable[Packet]) -> None:
+        """Write in batches: large enough to be fast, small enough to hold."""
+        batch: list[Packet] = []
+        for packet in packets:
+            batch.append(packet)
+            if len(batch) == _BATCH:
+                self._writer.write_packets(batch)
+                batch = []
+        self._writer.write_packets(batch)
+
+
+class _Peeked:
+    """Synthetic packets of which the time of the next one is known."""
+
+    def __init__(self, packets: Iterator[Made]) -> None:
+        self._packets = packets
+        self._next = next(packets, None)
+
+    @property
+    def time(self) -> float:
+        """Time of the next packet, infinite after the last."""
+        return float("inf") if self._next is None else self._next.time
+
+    def until(self, time: float) -> Iterator[Made]:
+        """Hand out the packets up to a time."""
+        while self._next is not None and self._next.time <= time:
+            packet, self._next = self._next, next(self._packets, None)
+            yield packet

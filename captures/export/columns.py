@@ -1,0 +1,76 @@
+"""The columns of exchanges in table formats, CSV and Parquet alike: names, types, and how to get at them.
+
+Names are those of ``docs/json.md`` where it has them. Bodies are JSON text, as they have no shape in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from captures.exchanges import Exchange
+
+Kind = Literal["int16", "int32", "int64", "time", "text", "texts", "json"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Column(NamedTuple):
+    """One column.
+
+    :ivar name: its name
+    :ivar kind: its type; ``time`` is ns since the epoch in UTC, ``json`` a JSON text, ``texts`` a list
+    :ivar value: gets it from an exchange; None where there is none
+    """
+
+    name: str
+    kind: Kind
+    value: Callable[[Exchange], Any]
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else _encode(value).decode()
+
+
+COLUMNS = (
+    Column("number", "int64", lambda exchange: exchange.number),
+    Column("time", "time", lambda exchange: exchange.time),
+    Column("latency_ns", "int64", lambda exchange: exchange.latency),
+    Column("designed_wait_ns", "int64", lambda exchange: exchange.wait),
+    Column("connection", "int32", lambda exchange: exchange.connection),
+    Column("client", "text", lambda exchange: exchange.client),
+    Column("broker", "text", lambda exchange: exchange.broker),
+    Column("client_id", "text", lambda exchange: exchange.client_id),
+    Column("api", "text", lambda exchange: exchange.api),
+    Column("api_key", "int16", lambda exchange: exchange.api_key),
+    Column("version", "int16", lambda exchange: exchange.version),
+    Column("correlation_id", "int32", lambda exchange: exchange.correlation_id),
+    Column("request_size", "int32", lambda exchange: exchange.request_size),
+    Column("response_size", "int32", lambda exchange: exchange.response_size),
+    Column("flags", "texts", lambda exchange: exchange.flags),
+    Column("errors", "texts", lambda exchange: list(dict.fromkeys(error.name for error in exchange.errors))),
+    Column("request_gist", "text", lambda exchange: exchange.gist[0]),
+    Column("response_gist", "text", lambda exchange: exchange.gist[1]),
+    Column("request", "json", lambda exchange: _json(exchange.to_json()["request"])),
+    Column("response", "json", lambda exchange: _json(exchange.to_json()["response"])),
+    Column("decoded", "json", lambda exchange: _json(exchange.annotations.decoded)),
+    Column("masked", "texts", lambda exchange: exchange.annotations.masked),
+)
+
+#: what a spreadsheet can use: no bodies
+PLAIN = tuple(column.name for column in COLUMNS if column.kind != "json" and column.name != "masked")
+
+
+def choose(names: list[str] | tuple[str, ...]) -> tuple[Column, ...]:
+    """Return columns by name, in the order of the names.
+
+    :raises ValueError: for a name that is none, or an empty choice
+    """
+    known = {column.name: column for column in COLUMNS}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        problem = f"{unknown[0]!r} is no column" if unknown else "no column was chosen"
+        raise ValueError(f"{problem}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names)

@@ -1,0 +1,209 @@
+"""The second look at a capture file: its packets whole, each with its place in the streams of the first look.
+
+Reassembly keeps only the bytes that came first. Copying and scrubbing need every packet that carried a byte, sent
+again or not, so a packet's place is computed from its sequence number: relative to the last packet of that stream
+whose place is known, which reassembly tells by file offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.exchanges import Capture
+from captures.packets import ACK, FIN, RST, SYN, PacketBlock, PacketReader, SegmentBlock, TcpAssembler
+from captures.packets.records import Interface, Parsed, Records
+from captures.packets.source import KEPT
+from captures.packets.table import Bytes
+
+Int64s = NDArray[np.int64]
+
+UNKNOWN = -1
+_SEQUENCE = 1 << 32
+_HALF = 1 << 31
+
+
+@dataclass(slots=True)
+class Placed:
+    """The TCP packets of one block of the file with their places; columns are those of the packet block.
+
+    :ivar packets: the TCP columns
+    :ivar records: frames of the block, TCP or not
+    :ivar row: row in ``records`` of each TCP packet
+    :ivar stream: stream that the packet belongs to
+    :ivar position: stream position of the first payload byte, ``UNKNOWN`` if it cannot be told
+    :ivar acknowledged: position in the other direction's stream up to which the packet acknowledges, or
+        ``UNKNOWN``
+    :ivar interfaces: the interfaces declared so far
+    """
+
+    packets: PacketBlock
+    records: Records
+    row: Int64s
+    stream: Int64s
+    position: Int64s
+    acknowledged: Int64s
+    interfaces: list[Interface]
+
+    def frame(self, at: int) -> bytes:
+        """Return the frame of the TCP packet ``at``, as far as it was captured."""
+        row = int(self.row[at])
+        begin = int(self.records.frame[row])
+        return self.packets.data[begin : begin + int(self.records.captured[row])].tobytes()
+
+    def payload_start(self, at: int) -> int:
+        """Return where in its frame the payload of packet ``at`` begins, -1 if its payload is not in the frame."""
+        offset = int(self.packets.offset[at])
+        if offset >= KEPT:
+            return -1
+        return offset - self.packets.file_offset - int(self.records.frame[self.row[at]])
+
+
+class _FrameReader(PacketReader):
+    """A packet reader that keeps the frames of the block it has just read."""
+
+    frames: Records
+
+    def _block(self, data: Bytes, position: int, parsed: Parsed) -> PacketBlock:
+        self.frames = parsed.records
+        return super()._block(data, position, parsed)
+
+
+class Passes:
+    """Reads a capture again.
+
+    :param capture: a capture that was read to its end
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._anchor_seq: Int64s = np.full(2 * len(capture.connections), UNKNOWN, np.int64)
+        self._anchor_position: Int64s = np.zeros(2 * len(capture.connections), np.int64)
+        self._pairs: dict[tuple[int, int], tuple[Int64s, Int64s, int]] = {}
+        self._by_text = self._connections_by_endpoints()
+
+    def __iter__(self) -> Iterator[Placed]:
+        reader = _FrameReader(self._capture.source)
+        assembler = TcpAssembler()
+        for block in reader:
+            if len(block):
+                yield self._place(reader, block, assembler.feed(block))
+
+    # ------------------------------------------------------------ connections
+    def _connections_by_endpoints(self) -> dict[tuple[str, str], list[int]]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for connection in range(len(self._capture.connections)):
+            first, second = sorted(self._capture.endpoints(connection))
+            found.setdefault((first, second), []).append(connection)
+        return found
+
+    def _streams(self, block: PacketBlock) -> Int64s:
+        """Return the stream of each packet: of the latest connection between its endpoints that had begun."""
+        source, target = block.src.astype(np.int64), block.dst.astype(np.int64)
+        low, high = np.minimum(source, target), np.maximum(source, target)
+        pairs, inverse = np.unique(low << 32 | high, return_inverse=True)
+        stream = np.empty(len(block), np.int64)
+        order = np.argsort(inverse, kind="stable")
+        bounds = np.cumsum(np.bincount(inverse, minlength=len(pairs))).tolist()
+        start = 0
+        for pair, end in zip(pairs.tolist(), bounds, strict=True):
+            rows = order[start:end]
+            start = end
+            connections, begins, first_end = self._pair(block, pair >> 32, pair & 0xFFFFFFFF)
+            mine = connections[np.searchsorted(begins, block.number[rows], "right") - 1]
+            # direction 0 is what endpoint a sends, which may differ between the connections of a pair
+            from_low = source[rows] == pair >> 32
+            a_is_low = self._a_is(block, mine, first_end)
+            stream[rows] = 2 * mine + (from_low != a_is_low)
+        return stream
+
+    def _pair(self, block: PacketBlock, low: int, high: int) -> tuple[Int64s, Int64s, int]:
+        """Return the connections of two endpoints, the numbers of their first packets, and the lower endpoint."""
+        known = self._pairs.get((low, high))
+        if known is None:
+            first, second = sorted((block.addresses.text(low), block.addresses.text(high)))
+            connections = np.array(self._by_text[first, second], np.int64)
+            begins = self._capture.connections.first_number[connections]
+            known = self._pairs[low, high] = (connections, begins, low)
+        return known
+
+    def _a_is(self, block: PacketBlock, connections: Int64s, endpoint: int) -> NDArray[np.bool_]:
+        """Tell of which connections an endpoint is the one that sends direction 0."""
+        text = block.addresses.text(endpoint)
+        ids, inverse = np.unique(connections, return_inverse=True)
+        sends = [self._capture.endpoints(number)[self._capture.client_stream(number) & 1] for number in ids]
+        return np.array([end == text for end in sends], np.bool_)[inverse]
+
+    # ------------------------------------------------------------ places
+    def _place(self, reader: _FrameReader, block: PacketBlock, segments: SegmentBlock) -> Placed:
+        stream = self._streams(block)
+        sequence = block.seq.astype(np.int64) + (block.flags & SYN != 0)
+        position = self._known(block, segments)
+        self._take_handshakes(block, stream, sequence)
+        acknowledged = np.full(len(block), UNKNOWN, np.int64)
+        # an anchor is a packet whose place is known; all others count from the last one before them
+        for number in np.unique(stream).tolist():
+            rows = np.flatnonzero(stream == number)
+            self._fill(number, rows, sequence, position)
+        answers = np.flatnonzero(block.flags & ACK)
+        other = stream[answers] ^ 1
+        seen = self._anchor_seq[other] != UNKNOWN
+        answers, other = answers[seen], other[seen]
+        ahead = block.ack[answers].astype(np.int64) - self._anchor_seq[other]
+        acknowledged[answers] = self._anchor_position[other] + _signed(ahead)
+        records = reader.frames
+        first = int(reader.statistics.packets) - len(records) + 1
+        return Placed(block, records, block.number - first, stream, position, acknowledged, reader.interfaces)
+
+    @staticmethod
+    def _known(block: PacketBlock, segments: SegmentBlock) -> Int64s:
+        """Return the places that reassembly tells; a packet of which a part only was new counts too."""
+        position = np.full(len(block), UNKNOWN, np.int64)
+        low = int(block.number[0])
+        mine = np.flatnonzero(segments.number >= low)
+        if not len(mine):
+            return position
+        rows = np.searchsorted(block.number, segments.number[mine])
+        fits = (rows < len(block)) & (block.number[np.minimum(rows, len(block) - 1)] == segments.number[mine])
+        rows, mine = rows[fits], mine[fits]
+        position[rows] = segments.position[mine] - (segments.offset[mine] - block.offset[rows])
+        return position
+
+    def _take_handshakes(self, block: PacketBlock, stream: Int64s, sequence: Int64s) -> None:
+        for row in np.flatnonzero(block.flags & SYN).tolist():
+            number = int(stream[row])
+            if self._anchor_seq[number] == UNKNOWN and self._capture.connections.streams.syn_seen[number]:
+                self._anchor_seq[number], self._anchor_position[number] = sequence[row] % _SEQUENCE, 0
+
+    def _fill(self, stream: int, rows: Int64s, sequence: Int64s, position: Int64s) -> None:
+        known = position[rows] != UNKNOWN
+        if not known.any():
+            if self._anchor_seq[stream] == UNKNOWN:
+                return
+            seq, place = np.full(1, self._anchor_seq[stream]), np.full(1, self._anchor_position[stream])
+            before = np.zeros(len(rows), np.int64)
+        else:
+            seq, place = sequence[rows[known]], position[rows[known]]
+            before = np.cumsum(known) - 1
+            if self._anchor_seq[stream] != UNKNOWN:
+                seq = np.append(self._anchor_seq[stream], seq)
+                place = np.append(self._anchor_position[stream], place)
+                before = before + 1
+            before = np.maximum(before, 0)  # before the first known place, that one serves
+            self._anchor_seq[stream], self._anchor_position[stream] = seq[-1] % _SEQUENCE, place[-1]
+        position[rows] = place[before] + _signed(sequence[rows] - seq[before])
+
+
+def _signed(ahead: Int64s) -> Int64s:
+    """Return differences of sequence numbers as the distance they most likely are."""
+    distance: Int64s = (ahead + _HALF) % _SEQUENCE - _HALF
+    return distance
+
+
+def is_control(flags: Bytes) -> NDArray[np.bool_]:
+    """Tell which packets open or close a connection."""
+    control: NDArray[np.bool_] = flags & (SYN | FIN | RST) != 0
+    return control

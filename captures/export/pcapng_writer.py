@@ -1,0 +1,206 @@
+"""Writing pcapng: section header, interfaces, packets with comments, TLS key logs.
+
+Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. Rules of this file:
+
+* A block goes to the file in one ``write`` and is complete then. A file whose writer was killed is readable up to
+  its last block, and can be appended to (:func:`open_for_append`): what is added is a section of its own.
+* Times are nanoseconds since the epoch; every interface is declared with that resolution.
+* Sections are written little-endian and with an unspecified length (-1), as live captures are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO, NamedTuple
+
+from captures.packets.link import ETHERNET
+
+SNAPSHOT_LENGTH = 262_144
+
+_SECTION_HEADER = 0x0A0D0D0A
+_BYTE_ORDER_MAGIC = 0x1A2B3C4D
+_INTERFACE_DESCRIPTION = 1
+_ENHANCED_PACKET = 6
+_DECRYPTION_SECRETS = 0x0A
+_TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
+
+# option codes: 3.5 (comment), 4.1 (section), 4.2 (interface)
+_COMMENT = 1
+_USER_APPLICATION = 4
+_IF_NAME, _IF_DESCRIPTION, _IF_RESOLUTION = 2, 3, 9
+_NANOSECONDS = b"\x09"  # ten to the minus ninth
+
+_HEAD = Struct("<II")
+_TAIL = Struct("<I")
+_OPTION = Struct("<HH")
+_SECTION = Struct("<IHHq")
+_INTERFACE = Struct("<HHI")
+_PACKET = Struct("<IIIIIII")
+_SECRETS = Struct("<II")
+_MAX_OPTION = 0xFFFF
+_OVERHEAD = 12
+_PADS = (b"", b"\0\0\0", b"\0\0", b"\0")
+
+
+class Packet(NamedTuple):
+    """One packet to be written.
+
+    :ivar interface: number that :meth:`PcapngWriter.interface` returned
+    :ivar time: ns since the epoch
+    :ivar data: the frame, as far as it was captured
+    :ivar wire: bytes it had on the wire; 0 stands for all of ``data``
+    :ivar comment: text, or empty
+    """
+
+    interface: int
+    time: int
+    data: bytes
+    wire: int = 0
+    comment: str = ""
+
+
+class PcapngWriter:
+    """Writes one section to a file object opened for binary writing.
+
+    :param file: blocks are handed to its ``write``; flushing and closing are the caller's
+    :param application: name of the program, kept in the section header
+    :ivar packets: how many packets were written
+    :raises OSError: from every method, if the file cannot be written
+    """
+
+    def __init__(self, file: BinaryIO, application: str = "kproxy") -> None:
+        self._file = file
+        self._interfaces = 0
+        self.packets = 0
+        body = _SECTION.pack(_BYTE_ORDER_MAGIC, 1, 0, -1)
+        file.write(_block(_SECTION_HEADER, body + _options((_USER_APPLICATION, application.encode()))))
+
+    def interface(
+        self,
+        link_type: int = ETHERNET,
+        *,
+        name: str = "",
+        description: str = "",
+        snapshot_length: int = SNAPSHOT_LENGTH,
+    ) -> int:
+        """Declare an interface; return its number for :attr:`Packet.interface`.
+
+        :param link_type: https://www.tcpdump.org/linktypes.html
+        :param snapshot_length: bytes kept of each packet, 0 if not limited
+        """
+        options = _options(
+            (_IF_NAME, name.encode()), (_IF_DESCRIPTION, description.encode()), (_IF_RESOLUTION, _NANOSECONDS)
+        )
+        self._file.write(
+            _block(_INTERFACE_DESCRIPTION, _INTERFACE.pack(link_type, 0, snapshot_length) + options)
+        )
+        self._interfaces += 1
+        return self._interfaces - 1
+
+    def packet(self, packet: Packet) -> None:
+        """Write one packet."""
+        self.write_packets((packet,))
+
+    def write_packets(self, packets: Iterable[Packet]) -> None:
+        """Write packets with a single ``write``, which is what makes many of them fast.
+
+        :raises ValueError: an interface that was not declared; nothing is written then
+        """
+        parts: list[bytes] = []
+        add = parts.append
+        pack, tail, pads, known = _PACKET.pack, _TAIL.pack, _PADS, self._interfaces
+        count = 0
+        for interface, time, data, wire, comment in packets:
+            if not 0 <= interface < known:
+                raise ValueError(f"interface {interface} was not declared, there are {known}")
+            size = len(data)
+            options = _options((_COMMENT, comment.encode())) if comment else b""
+            length = 32 + (size + 3 & ~3) + len(options)
+            add(
+                pack(
+                    _ENHANCED_PACKET,
+                    length,
+                    interface,
+                    time >> 32 & 0xFFFFFFFF,
+                    time & 0xFFFFFFFF,
+                    size,
+                    wire or size,
+                )
+            )
+            add(data)
+            add(pads[size & 3])
+            add(options)
+            add(tail(length))
+            count += 1
+        if parts:
+            self._file.write(b"".join(parts))
+            self.packets += count
+
+    def tls_keys(self, key_log: bytes) -> None:
+        """Write a decryption secrets block with the lines of a TLS key log (``SSLKEYLOGFILE``).
+
+        It serves the packets that come after it, so it belongs before those it decrypts.
+        """
+        body = _SECRETS.pack(_TLS_KEY_LOG, len(key_log)) + key_log + _PADS[len(key_log) & 3]
+        self._file.write(_block(_DECRYPTION_SECRETS, body))
+
+
+def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a pcapng file so that another section can follow; a new file if there is none.
+
+    A last block that is not whole, as a killed writer may leave it, is cut off first.
+
+    :returns: an unbuffered file, positioned at its end
+    :raises ValueError: if the file is no little-endian pcapng file
+    :raises OSError: if it cannot be opened
+    """
+    file = Path(path).open("a+b", buffering=0)  # noqa: SIM115  # the caller closes it
+    try:
+        file.truncate(_whole_blocks(file))
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0, os.SEEK_END)
+    return file
+
+
+def _whole_blocks(file: BinaryIO) -> int:
+    """Return the size of the part of the file that is whole blocks."""
+    size = file.seek(0, os.SEEK_END)
+    place = 0
+    while size - place >= _OVERHEAD:
+        file.seek(place)
+        kind, length = _HEAD.unpack(file.read(_HEAD.size))
+        if place == 0 and (kind != _SECTION_HEADER or length & 3 or length > 1 << 24):
+            raise ValueError("not a pcapng file that this program can append to")
+        if length < _OVERHEAD or length & 3 or place + length > size:
+            break
+        place += length
+    if size and not place:
+        raise ValueError("not a pcapng file that this program can append to")
+    return place
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = len(body) + _OVERHEAD
+    return _HEAD.pack(kind, length) + body + _TAIL.pack(length)
+
+
+def _options(*options: tuple[int, bytes]) -> bytes:
+    """Return options with their end mark; those without a value are left out."""
+    parts: list[bytes] = []
+    for code, value in options:
+        if value:
+            value = _cut(value)
+            parts += (_OPTION.pack(code, len(value)), value, _PADS[len(value) & 3])
+    return b"".join([*parts, bytes(_OPTION.size)]) if parts else b""
+
+
+def _cut(value: bytes) -> bytes:
+    """Return as much UTF-8 as an option holds, without half a character at the end."""
+    if len(value) <= _MAX_OPTION:
+        return value
+    return value[:_MAX_OPTION].decode(errors="ignore").encode()

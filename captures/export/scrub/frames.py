@@ -1,0 +1,152 @@
+"""Frames blanked at equal size: record sets, SASL tokens, secret fields, and whatever was not understood.
+
+A frame is traced, so that the bytes of every field are known; what no field accounts for is zeroed. So nothing
+passes that was not looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from captures.export.scrub.records import FILLER, RecordScrubber
+from captures.export.scrub.tokens import scrub_token
+from dissectors.embedded import sensitive_config
+from dissectors.frames import SIZE_BYTES, Body, decode_request, decode_response, trace_body
+from dissectors.records import DEFAULT_LIMITS, Limits
+from dissectors.trace import Node
+
+_CORRELATION_ID = 4
+_REQUEST_HEAD = 8
+
+
+class FrameScrubber:
+    """Blanks frames.
+
+    :ivar counts: what was done, as :attr:`RecordScrubber.counts` has it, and ``secrets``
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._records = RecordScrubber(limits)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What was done so far."""
+        return self._records.counts
+
+    def request(self, payload: bytes, *, complete: bool = True) -> bytes:
+        """Return a request of the same size.
+
+        :param payload: the frame without its size field
+        :param complete: False if the capture lacks its end
+        """
+        return self._frame(decode_request(payload, complete=complete), response=False, inner=None)
+
+    def response(
+        self,
+        payload: bytes,
+        key: int,
+        version: int,
+        *,
+        complete: bool = True,
+        inner: tuple[int, int] | None = None,
+    ) -> bytes:
+        """Return a response of the same size.
+
+        :param key: API key and version of its request
+        :param inner: those of the request inside, if it is an Envelope
+        """
+        body = decode_response(payload, key, version, complete=complete)
+        return self._frame(body, response=True, inner=inner)
+
+    def head(self, payload: bytes, *, response: bool) -> bytes:
+        """Return a frame of which nothing but API, version and correlation ID stays."""
+        kept = min(_CORRELATION_ID if response else _REQUEST_HEAD, len(payload))
+        self.counts["zeroed"] += len(payload) - kept
+        return payload[:kept] + bytes(len(payload) - kept)
+
+    def token(self, payload: bytes) -> bytes:
+        """Return a raw SASL token of the same size."""
+        self.counts["secrets"] += 1
+        return scrub_token(payload)
+
+    # ------------------------------------------------------------ the walk
+    def _frame(self, body: Body, *, response: bool, inner: tuple[int, int] | None) -> bytes:
+        out = bytearray(body.raw)
+        root = trace_body(body, response=response)
+        for part in root.children or ():
+            if part.name in ("header", "body"):
+                self._fields(part, part, out, inner)
+                cut = _sound_end(part)
+                if cut >= 0:
+                    self._zero(out, cut, len(out) + SIZE_BYTES)
+            elif part.name == "undecoded":
+                self._zero(out, part.start, part.end)
+        return bytes(out)
+
+    def _fields(self, node: Node, root: Node, out: bytearray, inner: tuple[int, int] | None) -> None:
+        for child in node.children or ():
+            if child.children is not None:
+                self._fields(child, root, out, inner)
+            elif child.end >= 0 and isinstance(child.value, bytes | str) and child.value:
+                self._leaf(child, node, root, out, inner)
+
+    def _leaf(
+        self, leaf: Node, holder: Node, root: Node, out: bytearray, inner: tuple[int, int] | None
+    ) -> None:
+        if leaf.field is None:
+            if isinstance(leaf.name, int) and leaf.kind == "bytes" and holder.kind != "array":
+                self._zero(out, leaf.end - len(leaf.value), leaf.end)  # a tag that is not known
+            return
+        type_ = leaf.field.type
+        value = leaf.value.encode() if isinstance(leaf.value, str) else leaf.value
+        if leaf.kind == "records":
+            blanked = self._records.scrub(value)
+        elif type_.content == "unaligned_records":
+            blanked = self._records.scrub(value, aligned=False)
+        elif type_.content == "sasl_token":
+            blanked = self.token(value)
+        elif type_.content == "envelope_request":
+            blanked = self.request(value)
+        elif type_.content == "envelope_response":
+            blanked = self.response(value, *inner) if inner else self.head(value, response=True)
+        elif type_.is_secret or (type_.content == "config_value" and _is_sensitive(holder, root)):
+            self.counts["secrets"] += 1
+            blanked = bytes((FILLER,)) * len(value)
+        else:
+            return
+        end = leaf.end - SIZE_BYTES
+        out[end - len(value) : end] = blanked
+
+    def _zero(self, out: bytearray, start: int, end: int) -> None:
+        """Zero a stretch, given as offsets in the frame."""
+        out[start - SIZE_BYTES : end - SIZE_BYTES] = bytes(end - start)
+        self.counts["zeroed"] += end - start
+
+
+def _sound_end(node: Node) -> int:
+    """Return where the last whole field of an incomplete tree ends, -1 for a complete tree."""
+    if node.end >= 0:
+        return -1
+    while node.children:
+        last = node.children[-1]
+        if last.end >= 0:
+            return last.end
+        node = last
+    return node.start
+
+
+def _is_sensitive(holder: Node, root: Node) -> bool:
+    for node in (holder, root):
+        for child in node.children or ():
+            if child.name == "name" and isinstance(child.value, str) and child.value:
+                return sensitive_config(child.value)
+    return False
+
+
+def enveloped(payload: bytes) -> tuple[int, int] | None:
+    """Return key and version of the request inside an Envelope request, None if it has none."""
+    body = decode_request(payload)
+    data = (body.value or {}).get("request_data")
+    if not isinstance(data, bytes) or len(data) < _CORRELATION_ID:
+        return None
+    return int.from_bytes(data[:2], signed=True), int.from_bytes(data[2:4], signed=True)

@@ -1,0 +1,223 @@
+"""Records blanked at equal size: keys, values and headers become filler, everything around them stays as it was.
+
+Compressed records are decompressed, blanked and compressed to the very size they had; checksums fit again, unless
+they did not fit before. Control records stay: the protocol wrote them. What cannot be read is zeroed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import crc32c
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from captures.export.scrub.exact import compress_exactly
+from dissectors.errors import DecodeError
+from dissectors.records import (
+    DEFAULT_LIMITS,
+    Batch,
+    Codec,
+    Columns,
+    Limits,
+    columns,
+    inflate,
+    legacy,
+    record_set,
+)
+from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.spans import Cursor, walk_record
+from dissectors.records.varint import read_varint
+
+FILLER = ord("x")
+
+_MANY_RECORDS = 32  # from here on columns are faster than one record after the other
+
+_CODEC_AT = {2: 22, 1: 17, 0: 17}  # low byte of the attributes
+_CRC_AT = {2: CRC_START - 4, 1: legacy.ENTRY_OVERHEAD, 0: legacy.ENTRY_OVERHEAD}
+_HEADER_SIZE = {2: HEADER.size, 1: legacy.HEAD.size + 8, 0: legacy.HEAD.size}
+
+Mask = NDArray[np.int64]
+
+#: CRC-32 or CRC-32C of some bytes
+Checksum = Callable[[bytes], int]
+
+
+class RecordScrubber:
+    """Blanks ``records`` fields.
+
+    :ivar counts: what was done: ``records``, ``batches``, ``recoded`` (batches that another codec had to take),
+        ``zeroed`` (bytes that could not be read, or not be compressed to their size)
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self.counts: Counter[str] = Counter()
+
+    def scrub(self, data: bytes, *, aligned: bool = True) -> bytes:
+        """Return a records field of the same size with its records blanked."""
+        found = record_set(data, aligned=aligned)
+        out = bytearray(len(data))
+        done = 0
+        for batch in found.batches:
+            self.counts["batches"] += 1
+            blank = self._batch if batch.magic == 2 else self._message
+            out[batch.start : batch.end] = blank(batch, bytes(data[batch.start : batch.end]))
+            done = batch.end
+        if found.trailing is not None:
+            # of an entry that was cut off, what its header says stays
+            magic = data[done + 16] if len(data) > done + 16 else 2
+            kept = min(_HEADER_SIZE.get(magic, 0), len(data) - done)
+            out[done : done + kept] = data[done : done + kept]
+            done += kept
+        self.counts["zeroed"] += found.leading + len(data) - done
+        return bytes(out)
+
+    # ------------------------------------------------------------ magic 2
+    def _batch(self, batch: Batch, data: bytes) -> bytes:
+        if batch.control:
+            return data
+        head, payload = bytearray(data[: HEADER.size]), data[HEADER.size :]
+        plain = self._blanked(batch)
+        if plain is None:
+            self.counts["zeroed"] += len(payload)
+            blanked = bytes(len(payload))
+        else:
+            self.counts["records"] += batch.count or 0
+            blanked = self._packed(batch, plain, payload, head)
+        return _with_crc(head + blanked, batch, crc32c.crc32c)
+
+    def _blanked(self, batch: Batch) -> bytes | None:
+        """Return the decompressed records of a batch, blanked; None if they cannot be read to the end."""
+        if (batch.count or 0) >= _MANY_RECORDS:
+            found = columns(batch, self._limits)
+            return None if found.problems else blank_columns(found)
+        plain, problem = batch.payload(self._limits)
+        return None if problem is not None else blank_records(plain, batch.count or 0)
+
+    def _packed(self, batch: Batch, plain: bytes, packed: bytes, head: bytearray) -> bytes:
+        """Compress what was blanked to the size it had; note the codec in the header if it is another one."""
+        if batch.codec == Codec.NONE or not packed:
+            return plain
+        made = compress_exactly(batch.codec, plain, len(packed), magic=batch.magic)
+        if made is None:
+            self.counts["zeroed"] += len(packed)
+            return bytes(len(packed))
+        codec, data = made
+        if codec != batch.codec:
+            self.counts["recoded"] += 1
+            at = _CODEC_AT[batch.magic]
+            head[at] = head[at] & ~legacy.CODEC_MASK | codec
+        return data
+
+    # ------------------------------------------------------------ magic 0 and 1
+    def _message(self, batch: Batch, data: bytes) -> bytes:
+        try:
+            message = legacy.read_message(data, 0, len(data))
+        except DecodeError:
+            kept = _HEADER_SIZE[batch.magic]
+            self.counts["zeroed"] += len(data) - kept
+            return _with_crc(bytearray(data[:kept]) + bytes(len(data) - kept), batch, isal_zlib.crc32)
+        out = bytearray(data)
+        if batch.codec == Codec.NONE or message.value is None:
+            self.counts["records"] += 1
+            _fill(out, message.key)
+            _fill(out, message.value)
+        else:
+            _fill(out, message.key)
+            value = data[message.value]
+            plain = self._inner(
+                inflate(batch.codec, value, self._limits, magic=batch.magic).data, batch.magic
+            )
+            if plain is None:
+                self.counts["zeroed"] += len(value)
+                out[message.value] = bytes(len(value))
+            else:
+                out[message.value] = self._packed(batch, plain, value, out)
+        return _with_crc(out, batch, isal_zlib.crc32)
+
+    def _inner(self, plain: bytes, magic: int) -> bytes | None:
+        """Blank the messages inside a wrapper; None if they cannot be read to the end."""
+        messages, fault = legacy.read_messages(plain, magic, self._limits.max_records)
+        if fault is not None or not messages:
+            return None
+        out = bytearray(plain)
+        for message in messages:
+            _fill(out, message.key)
+            _fill(out, message.value)
+            _put_crc(out, plain, message.start, message.end, magic, isal_zlib.crc32)
+        self.counts["records"] += len(messages)
+        return bytes(out)
+
+
+def blank_records(plain: bytes, count: int) -> bytes | None:
+    """Return records with keys, values and headers blanked; None unless they are exactly ``count``.
+
+    The quick way for few records, as :func:`blank_columns` is for many.
+    """
+    cursor = Cursor(plain, 0, len(plain))
+    out = bytearray(plain)
+    try:
+        for _ in range(count):
+            walk_record(cursor, "record")
+    except DecodeError:
+        return None
+    if cursor.pos != len(plain):
+        return None
+    for record in cursor.spans:
+        for span in record.children:
+            for field in span.children or (span,):
+                if field.name in ("key", "value"):
+                    out[field.start : field.end] = bytes((FILLER,)) * (field.end - field.start)
+    return bytes(out)
+
+
+def blank_columns(found: Columns) -> bytes:
+    """Return the bytes that the columns count in, with keys, values and headers blanked."""
+    starts = [found.key_start, found.value_start]
+    lengths = [found.key_length, found.value_length]
+    headers = _header_runs(found)
+    starts.append(headers[:, 0])
+    lengths.append(headers[:, 1])
+    start, length = np.concatenate(starts), np.maximum(np.concatenate(lengths), 0)
+    # +1 where a run begins and -1 behind it: between them the sum is not 0
+    edges: Mask = np.bincount(start, minlength=len(found.data) + 1)
+    edges -= np.bincount(start + length, minlength=len(found.data) + 1)
+    out = np.frombuffer(found.data, np.uint8).copy()
+    out[np.cumsum(edges[: len(out)]) > 0] = FILLER
+    return out.tobytes()
+
+
+def _header_runs(found: Columns) -> Mask:
+    """Return start and length of every header key and value."""
+    runs: list[tuple[int, int]] = []
+    some = found.headers_count > 0
+    for start, count in zip(
+        found.headers_start[some].tolist(), found.headers_count[some].tolist(), strict=True
+    ):
+        pos = start
+        for _ in range(2 * count):
+            size, pos = read_varint(found.data, pos)
+            runs.append((pos, size))
+            pos += max(size, 0)
+    return np.array(runs, np.int64).reshape(-1, 2)
+
+
+def _fill(out: bytearray, part: slice | None) -> None:
+    if part is not None:
+        out[part] = bytes((FILLER,)) * (part.stop - part.start)
+
+
+def _with_crc(out: bytearray, batch: Batch, crc: Checksum) -> bytes:
+    original = bytes(batch.data[batch.start : batch.end])
+    _put_crc(out, original, 0, len(out), batch.magic, crc)
+    return bytes(out)
+
+
+def _put_crc(out: bytearray, original: bytes, start: int, end: int, magic: int, crc: Checksum) -> None:
+    """Make a checksum fit. One that did not fit the original does not fit afterwards either."""
+    at, covered = start + _CRC_AT[magic], start + _CRC_AT[magic] + 4
+    wrong = int.from_bytes(original[at:covered]) ^ crc(original[covered:end])
+    out[at:covered] = (crc(bytes(out[covered:end])) ^ wrong).to_bytes(4)

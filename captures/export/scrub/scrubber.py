@@ -1,0 +1,217 @@
+"""A capture's streams, blanked: frame by frame where there are frames, zeroed everywhere else.
+
+What a packet carries is looked up by its place in the stream. So bytes that were sent twice are blanked twice, and
+alike, and bytes whose place is not known are zeroed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import NamedTuple
+
+from captures.exchanges import Capture, Flag
+from captures.export.checksum import tcp_checksum
+from captures.export.passes import UNKNOWN, Placed
+from captures.export.scrub.frames import FrameScrubber, enveloped
+from captures.export.selection import SIDES
+from captures.export.synthetic import Piece, Side
+from dissectors.embedded.envelope import ENVELOPE
+from dissectors.records import DEFAULT_LIMITS, Limits
+
+_CACHE_BYTES = 64 << 20
+_MAX_HEADER, _MIN_HEADER = 60, 20
+_SIZE = 4
+
+
+class _Frame(NamedTuple):
+    """A frame of a stream; ``row`` is its exchange's, or -1 where the capture ends inside the frame."""
+
+    position: int
+    size: int
+    row: int
+    side: int
+
+
+class Scrubber:
+    """Blanks the frames and packets of one capture.
+
+    :param limits: bounds of decompression
+    """
+
+    def __init__(self, capture: Capture, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._capture = capture
+        self._scrub = FrameScrubber(limits)
+        self._frames = _frames_by_stream(capture)
+        self._positions = {
+            stream: [frame.position for frame in frames] for stream, frames in self._frames.items()
+        }
+        self._cache: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._cached = 0
+        self._counted: set[tuple[int, int]] = set()
+        self._outside = 0
+
+    def notes(self) -> list[str]:
+        """Return what was blanked, and what could not be decoded and was zeroed, in words."""
+        counts = self._scrub.counts
+        records, batches, secrets = (f"{counts[name]:,}" for name in ("records", "batches", "secrets"))
+        notes = [f"scrubbed {records} records in {batches} batches, and {secrets} secrets"]
+        if counts["recoded"]:
+            notes.append(f"{counts['recoded']:,} batches were compressed by another codec to keep their size")
+        zeroed = counts["zeroed"] + self._outside
+        if zeroed:
+            notes.append(f"{zeroed:,} bytes that could not be decoded were zeroed")
+        return notes
+
+    # ------------------------------------------------------------ frames
+    def pieces(self, row: int, side: Side, position: int, size: int) -> list[Piece]:
+        """Return what there is of a frame, blanked; fits :data:`captures.export.synthetic.ReadFrame`."""
+        connection = int(self._capture.table.column("connection")[row])
+        stream = self._capture.client_stream(connection) ^ SIDES.index(side)
+        places = self._capture.decryption.index_of(connection).pieces(stream, position, position + size)
+        return [
+            Piece(at - position, self.stream(stream, at, at + length), offset)
+            for at, offset, length in zip(*(column.tolist() for column in places), strict=True)
+        ]
+
+    def stream(self, stream: int, start: int, end: int) -> bytes:
+        """Return the bytes [start, end) of a stream, blanked. What belongs to no frame is zeros."""
+        out = bytearray(end - start)
+        frames = self._frames.get(stream, [])
+        index = max(bisect_right(self._positions.get(stream, []), start) - 1, 0)
+        covered = 0
+        while index < len(frames) and frames[index].position < end:
+            frame = frames[index]
+            low, high = max(start, frame.position), min(end, frame.position + frame.size)
+            if low < high:
+                data = self._frame(stream, frame)
+                out[low - start : high - start] = data[low - frame.position : high - frame.position]
+                covered += high - low
+            index += 1
+        self._outside += len(out) - covered
+        return bytes(out)
+
+    def _frame(self, stream: int, frame: _Frame) -> bytes:
+        key = stream, frame.position
+        found = self._cache.get(key)
+        if found is not None:
+            self._cache.move_to_end(key)
+            return found
+        before = self._scrub.counts.copy()
+        made = self._blanked(frame, stream)
+        if key in self._counted:  # blanked before, and forgotten
+            self._scrub.counts.clear()
+            self._scrub.counts.update(before)
+        self._counted.add(key)
+        self._cache[key] = made
+        self._cached += len(made)
+        while self._cached > _CACHE_BYTES and len(self._cache) > 1:
+            self._cached -= len(self._cache.popitem(last=False)[1])
+        return made
+
+    def _blanked(self, frame: _Frame, stream: int) -> bytes:
+        """Return a whole frame with its size field; bytes that were not captured are zeros."""
+        index = self._capture.decryption.index_of(stream >> 1)
+        data = index.read_captured(stream, frame.position, frame.position + frame.size)
+        size, payload = data[:_SIZE], data[_SIZE:]
+        blanked = self._payload(frame, payload, complete=len(data) == frame.size)
+        return (size + blanked).ljust(frame.size, b"\0")
+
+    def _payload(self, frame: _Frame, payload: bytes, *, complete: bool) -> bytes:
+        scrub = self._scrub
+        if frame.row < 0:
+            return scrub.head(payload, response=bool(frame.side))
+        row = self._capture.table.row(frame.row)
+        if row["flags"] & Flag.SASL_TOKEN:
+            return scrub.token(payload)
+        if not frame.side:
+            return scrub.request(payload, complete=complete)
+        if row["api_key"] < 0:
+            return scrub.head(payload, response=True)
+        inner = None
+        if row["api_key"] == ENVELOPE:
+            asked = self._capture.frame(
+                row["connection"], "request", row["request_position"], row["request_size"]
+            )
+            inner = enveloped(asked.payload) if asked is not None else None
+        return scrub.response(payload, row["api_key"], row["version"], complete=complete, inner=inner)
+
+    # ------------------------------------------------------------ packets
+    def rewrite(self, placed: Placed, at: int) -> bytes:
+        """Return the frame of a packet with its payload blanked; fits :data:`captures.export.packets.Rewrite`.
+
+        The TCP checksum is made right again if it was right. It was wrong where the network card computes it, and
+        it cannot be checked where the packet was cut.
+        """
+        block, frame = placed.packets, bytearray(placed.frame(at))
+        start = placed.payload_start(at)
+        length, captured = int(block.length[at]), int(block.captured[at])
+        header = _tcp_header(placed, at, frame, start)
+        right = (
+            captured == length and header >= 0 and _checksum_fits(placed, at, frame, header, start + length)
+        )
+        frame[start + captured :] = bytes(len(frame) - start - captured)  # padding may hold anything
+        if captured:
+            frame[start : start + captured] = self._carried(placed, at, captured)
+        if right:
+            _set_checksum(placed, at, frame, header, start + length)
+        return bytes(frame)
+
+    def _carried(self, placed: Placed, at: int, size: int) -> bytes:
+        position = int(placed.position[at])
+        if position == UNKNOWN or position + size <= 0:
+            self._outside += size
+            return bytes(size)
+        before = max(-position, 0)
+        return bytes(before) + self.stream(int(placed.stream[at]), position + before, position + size)
+
+
+def _frames_by_stream(capture: Capture) -> dict[int, list[_Frame]]:
+    """Return all frames of a capture, those at whose end it ends included, in the order of their streams."""
+    table = capture.table
+    found: dict[int, list[_Frame]] = {}
+    connections = table.column("connection").tolist()
+    for side, name in enumerate(SIDES):
+        positions, sizes = (table.column(f"{name}_{what}").tolist() for what in ("position", "size"))
+        for row, (connection, position, size) in enumerate(zip(connections, positions, sizes, strict=True)):
+            if size:
+                stream = capture.client_stream(connection) ^ side
+                found.setdefault(stream, []).append(_Frame(position, size, row, side))
+    for skip in capture.skipped:
+        if skip.at_end:
+            side = skip.stream ^ capture.client_stream(skip.stream >> 1)
+            found.setdefault(skip.stream, []).append(_Frame(skip.position, skip.size, -1, side))
+    for frames in found.values():
+        frames.sort()
+    return found
+
+
+def _tcp_header(placed: Placed, at: int, frame: bytearray, start: int) -> int:
+    """Return where the TCP header is that ends at ``start``, -1 if there is none to be found.
+
+    Its length stands in it, so every length is tried; ports and sequence number tell the right one.
+    """
+    block = placed.packets
+    ports = (block.addresses.port(int(block.src[at])), block.addresses.port(int(block.dst[at])))
+    known = ports[0].to_bytes(2) + ports[1].to_bytes(2) + int(block.seq[at]).to_bytes(4)
+    for size in range(_MIN_HEADER, _MAX_HEADER + 1, 4):
+        header = start - size
+        if header >= 0 and frame[header + 12] >> 4 == size // 4 and frame[header : header + 8] == known:
+            return header
+    return -1
+
+
+def _checksum_fits(placed: Placed, at: int, frame: bytearray, header: int, end: int) -> bool:
+    return _checksum(placed, at, frame, header, end) == int.from_bytes(frame[header + 16 : header + 18])
+
+
+def _set_checksum(placed: Placed, at: int, frame: bytearray, header: int, end: int) -> None:
+    frame[header + 16 : header + 18] = _checksum(placed, at, frame, header, end).to_bytes(2)
+
+
+def _checksum(placed: Placed, at: int, frame: bytearray, header: int, end: int) -> int:
+    block = placed.packets
+    segment = frame[header:end]
+    segment[16:18] = b"\0\0"
+    address = block.addresses.address
+    return tcp_checksum(address(int(block.src[at])), address(int(block.dst[at])), bytes(segment))

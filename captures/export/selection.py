@@ -1,0 +1,135 @@
+"""Which exchanges are to be written, and where in the streams their bytes are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.exchanges import Capture
+from captures.packets.source import KEPT
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+SIDES = ("request", "response")
+
+_POSITION_BITS = 42  # 4 TB of one stream, and two million streams
+_MOST = (1 << _POSITION_BITS) - 1
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Disjoint stretches of all streams, sorted by stream and position.
+
+    :ivar stream: stream of each stretch
+    :ivar start: stream position of its first byte
+    :ivar end: position behind its last
+    """
+
+    stream: Int64s
+    start: Int64s
+    end: Int64s
+
+    def touches(self, stream: Int64s, start: Int64s, end: Int64s) -> Bools:
+        """Tell which of the given stretches share a byte with one of these."""
+        if not len(self.stream):
+            return np.zeros(len(stream), np.bool_)
+        known = np.unique(self.stream)
+        # the first of these that ends behind the start is the only one that can matter
+        keys = _keys(known, self.stream, self.end)
+        at = np.searchsorted(keys, _keys(known, stream, np.maximum(start, 0)), "right")
+        inside = np.minimum(at, len(keys) - 1)
+        found: Bools = (
+            (at < len(keys)) & (self.stream[inside] == stream) & (self.start[inside] < end) & (start < end)
+        )
+        return found
+
+
+class Selection:
+    """Exchanges of one capture.
+
+    :param rows: indexes in the exchange table; None selects all
+    :ivar rows: indexes in the exchange table, in the order of numbering
+    :ivar connections: connections of these exchanges, rising
+    :ivar ranges: where the bytes of their frames are
+    :ivar whole: connections of which every exchange is selected
+    :ivar elsewhere: connections whose bytes are not in the packets as they stand: TLS that was decrypted, IP
+        fragments that were joined
+    """
+
+    def __init__(self, capture: Capture, rows: Int64s | list[int] | None = None) -> None:
+        table = capture.table
+        order = table.order()
+        if rows is not None:
+            chosen = np.zeros(len(table), np.bool_)
+            chosen[np.asarray(rows, np.int64)] = True
+            order = order[chosen[order]]
+        self.capture = capture
+        self.rows: Int64s = order
+        connection = table.column("connection").astype(np.int64)
+        self.connections: Int64s = np.unique(connection[order])
+        self.whole = whole_connections(capture, order)
+        self.ranges = frame_ranges(capture, order)
+        self.elsewhere = self._kept()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _kept(self) -> set[int]:
+        index_of = self.capture.decryption.index_of
+        found: set[int] = set()
+        cells = zip(
+            self.ranges.stream.tolist(), self.ranges.start.tolist(), self.ranges.end.tolist(), strict=True
+        )
+        for stream, start, end in cells:
+            if stream >> 1 in found:
+                continue
+            if (index_of(stream >> 1).pieces(stream, start, end)[1] >= KEPT).any():
+                found.add(stream >> 1)
+        return found
+
+
+def whole_connections(capture: Capture, rows: Int64s) -> Int64s:
+    """Return the connections of which all exchanges are among ``rows``."""
+    connection = capture.table.column("connection").astype(np.int64)
+    in_all = np.bincount(connection, minlength=len(capture.connections))
+    mine = np.bincount(connection[rows], minlength=len(capture.connections))
+    return np.flatnonzero((mine > 0) & (mine == in_all))
+
+
+def frame_ranges(capture: Capture, rows: Int64s) -> Ranges:
+    """Return where the frames of some exchanges are, neighbours joined."""
+    table = capture.table
+    connection = table.column("connection")[rows].astype(np.int64)
+    ids, inverse = np.unique(connection, return_inverse=True)
+    client = np.array([capture.client_stream(number) for number in ids.tolist()], np.int64)[inverse]
+    streams, starts, ends = [], [], []
+    for side, name in enumerate(SIDES):
+        size = table.column(f"{name}_size")[rows].astype(np.int64)
+        position = table.column(f"{name}_position")[rows]
+        there = size > 0
+        streams.append((client ^ side)[there])
+        starts.append(position[there])
+        ends.append((position + size)[there])
+    return _joined(np.concatenate(streams), np.concatenate(starts), np.concatenate(ends))
+
+
+def _joined(stream: Int64s, start: Int64s, end: Int64s) -> Ranges:
+    order = np.lexsort((start, stream))
+    stream, start, end = stream[order], start[order], end[order]
+    if not len(stream):
+        return Ranges(stream, start, end)
+    new = np.append(True, (stream[1:] != stream[:-1]) | (start[1:] > end[:-1]))
+    first = np.flatnonzero(new)
+    return Ranges(stream[first], start[first], np.maximum.reduceat(end, first))
+
+
+def _keys(known: Int64s, stream: Int64s, position: Int64s) -> Int64s:
+    """Return numbers that sort by stream, then position.
+
+    :param known: sorted streams; any other gets the number of a neighbour
+    """
+    keys: Int64s = np.searchsorted(known, stream) << _POSITION_BITS | np.minimum(position, _MOST)
+    return keys

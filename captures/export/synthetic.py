@@ -1,0 +1,360 @@
+"""Synthetic TCP: frames put on a wire that never was, for what was seen decrypted or not in packets at all.
+
+Ethernet, IPv4 or IPv6 and TCP with right lengths and checksums; endpoints and times are the real ones. A connection
+gets a handshake if its own was captured, and ends as it ended: by FIN, by RST or not at all.
+
+Bytes that the capture lacks are lacking here too: packets stand for them that are cut behind their headers, as by a
+snapshot length. So it is for what lies between the frames of a connection that is written whole; where only some of
+its exchanges are, their frames follow each other without a hole.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from struct import Struct
+from typing import Literal, NamedTuple
+
+from captures.exchanges import Capture
+from captures.export.checksum import internet_checksum, tcp_checksum
+from captures.export.selection import SIDES, Int64s, whole_connections
+from captures.packets import ACK, FIN, PSH, RST, SYN
+
+MAX_SEGMENT = 65_000  # with 60 bytes of headers still a valid IPv4 datagram
+ETHERNET_SEGMENT = 1_460
+
+_CLIENT_MAC, _BROKER_MAC = b"\x02kpxy\x01", b"\x02kpxy\x02"  # locally administered (IEEE 802, bit 1)
+_IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
+_IPV4_HEADER = Struct(">BBHHHBBH4s4s")
+_IPV6_HEADER = Struct(">IHBB16s16s")
+_TCP_HEADER = Struct(">HHIIHHHH")
+_TCP = 6
+_HOPS = 64
+_WINDOW = 65_535
+# maximum segment size, then no-operation and window scale 14 (RFC 9293 section 3.7.1, RFC 7323 section 2.2)
+_SYN_OPTIONS = b"\x02\x04" + MAX_SEGMENT.to_bytes(2) + b"\x01\x03\x03\x0e"
+_DONT_FRAGMENT = 0x4000
+_MASK = 0xFFFFFFFF
+_MOST_HOLE = 1 << 20  # beyond, the sequence numbers alone tell of it
+_LAST = 1 << 63  # behind every place of a capture
+_SPREAD = 0x9E3779B1  # odd: gives every connection another initial sequence number
+
+Side = Literal["request", "response"]
+
+
+class Piece(NamedTuple):
+    """Captured bytes of a frame.
+
+    :ivar start: offset of the first one in the frame
+    :ivar data: the bytes
+    :ivar place: offset of the first one in the capture file: the order of what has the same time
+    """
+
+    start: int
+    data: bytes
+    place: int = 0
+
+
+#: returns what there is of a frame: row of the exchange table, side, stream position, size
+ReadFrame = Callable[[int, Side, int, int], list[Piece]]
+
+
+class Made(NamedTuple):
+    """A synthetic packet: an Ethernet frame.
+
+    :ivar time: ns since the epoch
+    :ivar place: where its payload comes from, which orders packets of the same time
+    :ivar data: the frame
+    :ivar comment: text, or empty
+    :ivar missing: bytes that the frame has beyond ``data``
+    """
+
+    time: int
+    place: int
+    data: bytes
+    comment: str = ""
+    missing: int = 0
+
+
+def captured_frames(capture: Capture) -> ReadFrame:
+    """Return a reader of frames as they are in a capture."""
+
+    def read(row: int, side: Side, position: int, size: int) -> list[Piece]:
+        connection = int(capture.table.column("connection")[row])
+        stream = capture.client_stream(connection) ^ SIDES.index(side)
+        places = capture.decryption.index_of(connection).pieces(stream, position, position + size)
+        pieces = zip(*(column.tolist() for column in places), strict=True)
+        return [
+            Piece(at - position, capture.source.read(offset, length), offset) for at, offset, length in pieces
+        ]
+
+    return read
+
+
+class Conversation:
+    """One TCP connection being made: the packets of its two ends.
+
+    :param client: address and port
+    :param broker: address and port
+    :param seed: another for each connection between the same endpoints
+    """
+
+    def __init__(self, client: str, broker: str, seed: int = 0) -> None:
+        self._ends = (_endpoint(client), _endpoint(broker))
+        self._begin = (seed * _SPREAD + 1_000 & _MASK, seed * _SPREAD + 5_000_000 & _MASK)
+        self._next = [start + 1 & _MASK for start in self._begin]
+        self._datagrams = 0
+
+    def handshake(self) -> tuple[bytes, bytes, bytes]:
+        """Return SYN, SYN-ACK and the ACK."""
+        syn = self._packet(0, self._begin[0], SYN)
+        return syn, self._packet(1, self._begin[1], SYN | ACK), self._packet(0, self._next[0], ACK)
+
+    def segment(
+        self, side: int, position: int, payload: bytes, *, push: bool = False, missing: int = 0
+    ) -> bytes:
+        """Return a packet with the bytes of a side's stream from ``position`` on.
+
+        :param side: 0 client, 1 broker
+        :param missing: bytes that belong to the packet, and are not known; what is returned ends before them
+        """
+        sequence = self._begin[side] + 1 + position & _MASK
+        self._next[side] = sequence + len(payload) + missing & _MASK
+        packet = self._packet(side, sequence, ACK | (PSH if push else 0), payload + bytes(missing))
+        return packet[: len(packet) - missing]
+
+    def finish(self, side: int) -> tuple[bytes, bytes]:
+        """Return the FIN of one side, and the acknowledgment of the other."""
+        fin = self._packet(side, self._next[side], FIN | ACK)
+        self._next[side] = self._next[side] + 1 & _MASK
+        return fin, self._packet(1 - side, self._next[1 - side], ACK)
+
+    def reset(self, side: int) -> bytes:
+        """Return the RST of one side."""
+        return self._packet(side, self._next[side], RST | ACK)
+
+    def _packet(self, side: int, sequence: int, flags: int, payload: bytes = b"") -> bytes:
+        (source, source_port), (target, target_port) = self._ends[side], self._ends[1 - side]
+        options = _SYN_OPTIONS if flags & SYN else b""
+        words = (_TCP_HEADER.size + len(options)) // 4
+        acknowledged = self._next[1 - side] if flags & ACK else 0
+        head = [source_port, target_port, sequence, acknowledged, words << 12 | flags, _WINDOW, 0, 0]
+        segment = _TCP_HEADER.pack(*head) + options + payload
+        head[6] = tcp_checksum(source, target, segment)
+        segment = _TCP_HEADER.pack(*head) + options + payload
+        macs = (_BROKER_MAC, _CLIENT_MAC) if side == 0 else (_CLIENT_MAC, _BROKER_MAC)
+        return b"".join((*macs, self._datagram(source, target, segment)))
+
+    def _datagram(self, source: bytes, target: bytes, segment: bytes) -> bytes:
+        if len(source) == 16:
+            return _IPV6 + _IPV6_HEADER.pack(6 << 28, len(segment), _TCP, _HOPS, source, target) + segment
+        self._datagrams = self._datagrams + 1 & 0xFFFF
+        total = _IPV4_HEADER.size + len(segment)
+        head = [0x45, 0, total, self._datagrams, _DONT_FRAGMENT, _HOPS, _TCP, 0, source, target]
+        head[7] = internet_checksum(_IPV4_HEADER.pack(*head))
+        return _IPV4 + _IPV4_HEADER.pack(*head) + segment
+
+
+def synthetic_packets(
+    capture: Capture,
+    rows: Int64s,
+    *,
+    read: ReadFrame | None = None,
+    segment_size: int = ETHERNET_SEGMENT,
+    marks: Mapping[int, str] | None = None,
+) -> Iterator[Made]:
+    """Make packets of some exchanges, in the order of their times.
+
+    :param rows: indexes in the exchange table
+    :param read: where frames come from; default: the capture
+    :param segment_size: payload bytes of the largest packet, at most :data:`MAX_SEGMENT`
+    :param marks: row -> text, put on the first packet of the exchange
+    """
+    maker = _Maker(
+        capture,
+        read or captured_frames(capture),
+        min(segment_size, MAX_SEGMENT),
+        marks or {},
+        frozenset(whole_connections(capture, rows).tolist()),
+    )
+    made = [maker.packets(connection, sides) for connection, sides in _by_connection(capture, rows).items()]
+    return heapq.merge(*made, key=_when)
+
+
+class _Frame(NamedTuple):
+    """A frame to be sent; ``row`` is its exchange's."""
+
+    first: int
+    last: int
+    side: int
+    position: int
+    size: int
+    row: int
+
+
+class _Segment(NamedTuple):
+    """A packet's worth of a frame; ``position`` counts in the synthetic stream."""
+
+    time: int
+    place: int
+    side: int
+    position: int
+    data: bytes
+    missing: int
+    push: bool
+    comment: str
+
+
+def _when(packet: Made | _Segment) -> tuple[int, int]:
+    return packet.time, packet.place
+
+
+def _by_connection(capture: Capture, rows: Int64s) -> dict[int, tuple[list[_Frame], list[_Frame]]]:
+    """Return the frames of each connection and side, in the order of the stream."""
+    found: dict[int, tuple[list[_Frame], list[_Frame]]] = {}
+    table = capture.table
+    connection = table.column("connection")[rows].tolist()
+    for side, name in enumerate(SIDES):
+        columns = (
+            table.column(f"{name}_{what}")[rows].tolist() for what in ("first", "last", "position", "size")
+        )
+        cells = zip(connection, *columns, rows.tolist(), strict=True)
+        for number, first, last, position, size, row in cells:
+            if size:
+                sides = found.setdefault(number, ([], []))
+                sides[side].append(_Frame(first, last, side, position, size, row))
+    for sides in found.values():
+        for frames in sides:
+            frames.sort(key=lambda frame: frame.position)
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    capture: Capture
+    read: ReadFrame
+    segment_size: int
+    marks: Mapping[int, str]
+    whole: frozenset[int]
+
+    def packets(self, connection: int, sides: tuple[list[_Frame], list[_Frame]]) -> Iterator[Made]:
+        """All packets of one connection, times never going back."""
+        capture, conversation = self.capture, Conversation(*self.capture.endpoints(connection), connection)
+        latest = min(frames[0].first for frames in sides if frames)
+        streams = capture.connections.streams
+        if streams.syn_seen[2 * connection : 2 * connection + 2].all():
+            start, delay = int(capture.connections.syn_time[connection]), self._delay(connection)
+            if not 0 <= start <= latest - delay:
+                start = latest - delay
+            times = (start, start + delay, start + delay)
+            for time, data in zip(times, conversation.handshake(), strict=True):
+                yield Made(time, -1, data)
+        both = [
+            self._segments(
+                frames, self._stream_end(connection, side, frames), spaced=connection in self.whole
+            )
+            for side, frames in enumerate(sides)
+        ]
+        for segment in heapq.merge(*both, key=_when):
+            _, place, side, position, payload, missing, push, comment = segment
+            data = conversation.segment(side, position, payload, push=push, missing=missing)
+            latest = max(latest, segment.time)
+            yield Made(latest, place, data, comment, missing)
+        yield from self._end(connection, conversation, latest)
+
+    def _delay(self, connection: int) -> int:
+        return max(int(self.capture.connections.handshake[connection]), 0)
+
+    def _stream_end(self, connection: int, side: int, frames: list[_Frame]) -> int:
+        """Return the position behind the last byte that a side sent, as far as the capture tells."""
+        stream = self.capture.client_stream(connection) ^ side
+        if connection not in self.capture.decryption.tls:
+            return int(self.capture.connections.streams.end[stream])
+        if not frames:
+            return 0
+        last = frames[-1]  # positions count plaintext, of which nothing is known but what was decrypted
+        index = self.capture.decryption.index_of(connection)
+        position, _, length = index.pieces(stream, last.position, last.position + last.size)
+        return int(position[-1] + length[-1]) if len(position) else last.position
+
+    def _segments(self, frames: list[_Frame], end: int, *, spaced: bool) -> Iterator[_Segment]:
+        """One side's stream: its frames one after the other.
+
+        :param end: position at which the stream ends, be it inside a frame
+        :param spaced: what lies between frames stays a hole
+        """
+        expected, sent, latest = 0, 0, frames[0].first if frames else 0
+        for frame in frames:
+            if spaced and frame.position > expected:
+                yield from self._hole(latest, frame.side, sent, frame.position - expected)
+                sent += frame.position - expected
+            first = max(frame.first, latest)
+            latest = max(frame.last, first)
+            size = max(min(frame.size, end - frame.position), 0)
+            yield from self._frame(frame._replace(first=first, last=latest), sent, size)
+            sent += size
+            expected = frame.position + size
+        if spaced and frames and end > expected:
+            yield from self._hole(latest, frames[0].side, sent, end - expected)
+
+    def _hole(self, time: int, side: int, position: int, size: int) -> Iterator[_Segment]:
+        """Packets without a byte of payload, unless the hole is so large that sequence numbers must do."""
+        for at in range(0, size if size <= _MOST_HOLE else 0, self.segment_size):
+            yield _Segment(time, 0, side, position + at, b"", min(self.segment_size, size - at), False, "")
+
+    def _frame(self, frame: _Frame, sent: int, size: int) -> Iterator[_Segment]:
+        """One frame, or its first ``size`` bytes: what was captured goes at times from its first to its last."""
+        name: Side = "response" if frame.side else "request"
+        parts = list(self._parts(self.read(frame.row, name, frame.position, size), size))
+        steps = max(sum(1 for part in parts if part[2]) - 1, 1)
+        step, time, text = 0, frame.first, self._comment(frame)
+        for start, place, data, missing in parts:
+            if data:
+                time = frame.first + (frame.last - frame.first) * step // steps
+                step += 1
+            push = start + len(data) + missing == size
+            yield _Segment(time, place, frame.side, sent + start, data, missing, push, text)
+            text = ""
+
+    def _parts(self, pieces: list[Piece], size: int) -> Iterator[tuple[int, int, bytes, int]]:
+        """Cut a frame into packets: offset in the frame, place in the file, bytes, how many bytes are missing."""
+        at = place = 0
+        for piece in (*pieces, Piece(size, b"", -1)):
+            for hole in range(at, piece.start, self.segment_size):
+                yield hole, place, b"", min(self.segment_size, piece.start - hole)
+            for start in range(0, len(piece.data), self.segment_size):
+                yield (
+                    piece.start + start,
+                    piece.place + start,
+                    piece.data[start : start + self.segment_size],
+                    0,
+                )
+            at, place = piece.start + len(piece.data), piece.place + len(piece.data)
+
+    def _comment(self, frame: _Frame) -> str:
+        asked = self.capture.table.column("request_size")[frame.row]
+        return "" if frame.side and asked else self.marks.get(frame.row, "")
+
+    def _end(self, connection: int, conversation: Conversation, latest: int) -> Iterator[Made]:
+        streams, client = self.capture.connections.streams, self.capture.client_stream(connection)
+        ends = sorted(
+            (int(times[client ^ side]), reset, side)
+            for reset, times in ((False, streams.fin_time), (True, streams.reset_time))
+            for side in (0, 1)
+            if times[client ^ side] >= 0
+        )
+        for time, reset, side in ends:
+            latest = max(time, latest)
+            if reset:
+                yield Made(latest, _LAST, conversation.reset(side))
+                return
+            for data in conversation.finish(side):
+                yield Made(latest, _LAST, data)
+
+
+def _endpoint(text: str) -> tuple[bytes, int]:
+    """Return address and port of ``10.0.0.1:9092`` or ``[::1]:9092``."""
+    host, _, port = text.rpartition(":")
+    return ip_address(host.strip("[]")).packed, int(port)

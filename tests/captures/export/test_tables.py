@@ -1,0 +1,121 @@
+"""JSON lines, CSV and Parquet: read back, they say what the exchanges say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from captures.exchanges import Exchange, ExchangeReader
+from captures.export import parquet
+from captures.export.columns import COLUMNS, PLAIN, choose
+from captures.export.csv_export import write_csv
+from captures.export.jsonlines import write_json_lines
+from captures.export.parquet import ParquetMissing, write_parquet
+from tests.captures.export.files import ROOT, SAMPLE, opened
+
+
+@pytest.fixture(scope="module")
+def exchanges() -> list[Exchange]:
+    return list(ExchangeReader(opened(SAMPLE)))
+
+
+def plain(value: object) -> object:
+    return json.loads(msgspec.json.encode(value))
+
+
+def test_json_lines(exchanges: list[Exchange]) -> None:
+    file = io.BytesIO()
+    assert write_json_lines(exchanges, file) == len(exchanges) == 402
+    assert [json.loads(line) for line in file.getvalue().splitlines()] == plain(
+        [exchange.to_json() for exchange in exchanges]
+    )
+
+
+def test_json_lines_with_bytes_as_text(exchanges: list[Exchange]) -> None:
+    file = io.BytesIO()
+    write_json_lines(exchanges[10:11], file, text=True)
+    (produce,) = map(json.loads, file.getvalue().splitlines())
+    (batch,) = produce["request"]["topic_data"][0]["partition_data"][0]["records"]
+    assert batch["records"][0]["value"] == '{"n":0}'
+
+
+def test_csv(exchanges: list[Exchange]) -> None:
+    file = io.StringIO(newline="")
+    assert write_csv(exchanges, file) == 402
+    file.seek(0)
+    rows = list(csv.DictReader(file))
+    assert list(rows[0]) == list(PLAIN)
+    for row, exchange in zip(rows, exchanges, strict=True):
+        shape = exchange.to_json()
+        for name in (
+            "number",
+            "time",
+            "client",
+            "broker",
+            "api",
+            "version",
+            "request_size",
+            "correlation_id",
+        ):
+            assert row[name] == str(shape[name])
+        assert row["latency_ns"] == ("" if exchange.latency is None else str(exchange.latency))
+        assert row["flags"].split() == shape["flags"]
+        assert row["request_gist"] == exchange.gist[0]
+    assert rows[17]["errors"] == "MEMBER_ID_REQUIRED"
+
+
+def test_parquet(exchanges: list[Exchange], tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    with path.open("wb") as file:
+        assert write_parquet(exchanges, file) == 402
+    table = pq.read_table(path)
+    assert table.schema.names == [column.name for column in COLUMNS]
+    assert table.schema.field("time").type == pa.timestamp("ns", "UTC")
+    assert table["time"].cast(pa.int64()).to_pylist() == [exchange.time for exchange in exchanges]
+    assert table["latency_ns"].to_pylist() == [exchange.latency for exchange in exchanges]
+    assert table["api"].to_pylist() == [exchange.api for exchange in exchanges]
+    assert table["flags"].to_pylist() == [exchange.flags for exchange in exchanges]
+    for name in ("request", "response", "decoded"):
+        found = [None if text is None else json.loads(text) for text in table[name].to_pylist()]
+        assert found == plain([exchange.to_json()[name] for exchange in exchanges])
+
+
+def test_parquet_writes_row_groups(exchanges: list[Exchange], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(parquet, "_ROWS_PER_STEP", 100)
+    file = io.BytesIO()
+    write_parquet(exchanges, file, choose(["number", "api"]))
+    read = pq.ParquetFile(io.BytesIO(file.getvalue()))
+    assert read.num_row_groups == 5
+    assert read.read()["number"].to_pylist() == list(range(1, 403))
+
+
+def test_nothing_to_write_still_has_its_columns() -> None:
+    file = io.BytesIO()
+    assert write_parquet([], file) == 0
+    assert pq.read_table(io.BytesIO(file.getvalue())).schema.names == [column.name for column in COLUMNS]
+
+
+def test_parquet_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(ParquetMissing, match=r"pip install 'kproxy\[parquet\]'"):
+        write_parquet([], io.BytesIO())
+
+
+def test_columns_are_named_as_in_the_json() -> None:
+    documented = (ROOT / "docs" / "json.md").read_text()
+    own = {"errors", "request_gist", "response_gist"}
+    assert all(f"`{column.name}`" in documented for column in COLUMNS if column.name not in own)
+
+
+def test_a_column_that_is_none() -> None:
+    assert [column.name for column in choose(["api", "number"])] == ["api", "number"]
+    with pytest.raises(ValueError, match="'apis' is no column; there are number, time,"):
+        choose(["apis"])
