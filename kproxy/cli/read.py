@@ -13,7 +13,8 @@ import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
 from kproxy.cli.output import refuse_to_overwrite, replacing
-from kproxy.cli.times import Moment, resolve
+from kproxy.cli.selecting import Selecting
+from kproxy.cli.times import Moment
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange
@@ -123,11 +124,8 @@ class Reading:
         self.verbose = verbose
         self.as_json = as_json
         self.number = number
-        self.count = count
-        self.begin = begin
-        self.end = end
         self.zone: tzinfo | None = UTC if utc else None
-        self.filter = filter_option(wanted, self.zone)
+        self.selecting = Selecting(filter_option(wanted, self.zone), begin, end, self.zone, count=count)
         self.keylog = keylog_option(keylog)
         self.write = write
         if write is not None:
@@ -168,31 +166,23 @@ class Reading:
 
     # ------------------------------------------------------------ what to show
     def _exchanges(self) -> Iterator[Exchange]:
-        chosen = self._in_time()
-        return islice(chosen, self.count) if self.count else chosen
-
-    def _in_time(self) -> Iterator[Exchange]:
-        number, first = 1, None
+        number = 1
         for path in self.files:
             capture = self._open(path)
             reader = self._reader(capture, number)
             number += len(reader)
-            if first is None and len(capture.connections):
-                first = int(capture.connections.first_time.min())
-            low = resolve(self.begin, first or 0, self.zone) if self.begin else None
-            high = resolve(self.end, first or 0, self.zone) if self.end else None
-            if self.number is not None:
-                if self.number < number:
-                    exchange = reader.exchange(self.number - (number - len(reader)))
-                    self._shown[-1].append(exchange.row)
-                    yield exchange
-                    return
+            if self.number is None:
+                chosen = self.selecting.exchanges(capture, reader)
+            elif self.number < number:
+                chosen = iter([reader.exchange(self.number - (number - len(reader)))])
+            else:
                 continue
-            for exchange in reader if self.filter is None else self.filter.exchanges(reader):
-                if (low is None or exchange.time >= low) and (high is None or exchange.time <= high):
-                    if self.write is not None:
-                        self._shown[-1].append(exchange.row)
-                    yield exchange
+            for exchange in chosen:
+                if self.write is not None:
+                    self._shown[-1].append(exchange.row)
+                yield exchange
+            if self.number is not None or self.selecting.enough:
+                return
 
     def _write(self) -> None:
         """Write the packets of what was shown."""

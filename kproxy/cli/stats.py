@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
-from kproxy.cli.times import Moment, clock, resolve, zone_name
+from kproxy.cli.selecting import Selecting
+from kproxy.cli.times import Moment, clock, zone_name
 
 if TYPE_CHECKING:
     from captures.analysis.api_stats import ApiStats
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from captures.analysis.error_stats import ErrorStats
     from captures.analysis.throttling import ThrottleStats
     from captures.analysis.topic_stats import TopicStats
-    from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.exchanges import Capture, ExchangeReader
     from kproxy.cli.summary import Tally
     from kproxy.cli.tables import Table
 
@@ -130,13 +130,11 @@ class Stats:
         self.show_all = show_all
         self.as_json = as_json
         self.quick = quick
-        self.begin = begin
-        self.end = end
         self.zone: tzinfo | None = UTC if utc else None
         self.terminal = sys.stdout.isatty()
-        self.wanted = filter_option(wanted, self.zone)
+        self.selecting = Selecting(filter_option(wanted, self.zone), begin, end, self.zone)
         self.keylog = keylog_option(keylog)
-        if quick and self.wanted is not None and self.wanted.needs_bodies:
+        if quick and self.selecting.wanted is not None and self.selecting.wanted.needs_bodies:
             raise click.UsageError("--quick decodes no bodies, which this filter needs")
         self.color = color == "always" or (
             color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
@@ -156,18 +154,13 @@ class Stats:
         from kproxy.cli.summary import Tally, notes
 
         tally = Tally()
-        first: int | None = None
         number = 1
         for path in self.files:
             capture = self._open(path)
-            if first is None and len(capture.connections):
-                first = int(capture.connections.first_time.min())
-            low = resolve(self.begin, first or 0, self.zone) if self.begin else None
-            high = resolve(self.end, first or 0, self.zone) if self.end else None
             if self.quick:
-                self._add_columns(capture, low, high)
+                self._add_columns(capture)
             else:
-                self._add(capture, number, low, high, tally)
+                self._add(capture, number, tally)
             number += len(capture.table)
         for capture in self._captures:
             for note in notes(capture):
@@ -190,11 +183,14 @@ class Stats:
             capture.read(progress)
         return capture
 
-    def _add(self, capture: Capture, number: int, low: int | None, high: int | None, tally: Tally) -> None:
+    def _add(self, capture: Capture, number: int, tally: Tally) -> None:
         from captures.analysis.connection_stats import ConnectionStats
+        from captures.exchanges import ExchangeReader
 
+        reader = ExchangeReader(capture, annotate=False, gist=False, first_number=number)
+        self._readers.append(reader)
         connections = ConnectionStats(capture)
-        self.connections.append((connections, low, high))
+        self.connections.append((connections, *self.selecting.bounds(capture)))
         by_table = {
             "api": self.apis.add,
             "error": self.errors.add,
@@ -204,56 +200,18 @@ class Stats:
             "throttle": self.throttling.add,
         }
         adding = [tally.add, *(by_table[table] for table in self.tables)]
-        for exchange in self._exchanges(capture, number, low, high):
+        for exchange in self.selecting.exchanges(capture, reader):
             for add in adding:
                 add(exchange)
 
-    def _exchanges(
-        self, capture: Capture, number: int, low: int | None, high: int | None
-    ) -> Iterator[Exchange]:
-        from captures.exchanges import ExchangeReader
-
-        reader = ExchangeReader(capture, annotate=False, gist=False, first_number=number)
-        self._readers.append(reader)
-        order = capture.table.order()
-        chosen = self._in_time(capture, low, high)[order]
-        if self.wanted is None:
-            for index in chosen.nonzero()[0].tolist():
-                yield reader.exchange(index)
-            return
-        from captures.filters import TableColumns, context_of
-
-        context = context_of(reader, self.wanted)
-        matches, undecided = self.wanted.mask(TableColumns.of(capture), context)
-        sure, possible = matches[order], (matches | undecided)[order]
-        for index in (chosen & possible).nonzero()[0].tolist():
-            exchange = reader.exchange(index)
-            if sure[index] or self.wanted.match(exchange, context):
-                yield exchange
-
-    def _add_columns(self, capture: Capture, low: int | None, high: int | None) -> None:
-        chosen = self._in_time(capture, low, high)
-        if self.wanted is not None:
+    def _add_columns(self, capture: Capture) -> None:
+        chosen = self.selecting.rows(capture)
+        if self.selecting.wanted is not None:
             from captures.filters import Context, TableColumns
 
             columns = TableColumns.of(capture)
-            chosen &= self.wanted.mask(columns, Context(start=columns.start)).matches
+            chosen &= self.selecting.wanted.mask(columns, Context(start=columns.start)).matches
         self.apis.add_columns(capture.table, chosen.nonzero()[0])
-
-    @staticmethod
-    def _in_time(capture: Capture, low: int | None, high: int | None) -> Any:
-        """Return a mask over the rows of the table, in their order there."""
-        import numpy as np
-
-        table = capture.table
-        asked = table.column("request_size") > 0
-        time = np.where(asked, table.column("request_first"), table.column("response_first"))
-        chosen = np.ones(len(table), np.bool_)
-        if low is not None:
-            chosen &= time >= low
-        if high is not None:
-            chosen &= time <= high
-        return chosen
 
     def _topic_name(self, topic_id: str) -> str | None:
         return next(
@@ -266,7 +224,7 @@ class Stats:
             row
             for each, low, high in self.connections
             for row in each.result(begin=low, end=high)
-            if row.exchanges or self.wanted is None
+            if row.exchanges or self.selecting.wanted is None
         ]
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges))
 
