@@ -18,6 +18,7 @@ Offsets count from the first byte of the size field.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ from dissectors.headers import (
     request_header_version,
     response_header_version,
 )
+from dissectors.records import Span, trace_records
 from dissectors.schema import Message
 from dissectors.trace import Node, trace
 from dissectors.versioned import Versioned
@@ -226,10 +228,41 @@ def _read_body(con: Versioned, body: Body, start: int, *, complete: bool) -> Non
         body.problems.append(Problem(end + SIZE_BYTES, "", reason))
 
 
+#: kind of a node whose place, and that of all below it, counts in decompressed bytes
+DECOMPRESSED = "decompressed"
+
+
+_ELEMENT = re.compile(r"(?:batches|records)\[(\d+)\]")
+
+
+def _expand_records(root: Node) -> None:
+    """Give the records fields of a traced body their batches and records as children."""
+    for _, node in list(root.walk()):
+        if node.kind == "records" and node.value:
+            base = node.end - len(node.value)
+            spans = trace_records(node.value, aligned=node.field is None or not node.field.type.content).spans
+            node.children = [_span_node(span, base, compressed=False) for span in spans]
+
+
+def _span_node(span: Span, base: int, *, compressed: bool) -> Node:
+    name = span.name.rpartition(".")[2]
+    element = _ELEMENT.fullmatch(name)  # named as in the shown body: records[0].records[2].value
+    kind = DECOMPRESSED if compressed else ""
+    node = Node(int(element[1]) if element else name, span.start + base, kind)
+    node.end = span.end + base
+    node.value = span.value
+    inside = compressed or span.buffer is not None
+    if span.children:
+        children = (_span_node(child, 0 if inside else base, compressed=inside) for child in span.children)
+        node.children = list(children)
+    return node
+
+
 def trace_body(body: Body, *, response: bool) -> Node:
     """Return the frame as a tree: ``size``, ``header``, ``body``, each field with its bytes.
 
-    The tree is read as the body was, in the same version; it is partial where the body is.
+    The tree is read as the body was, in the same version; it is partial where the body is. Records fields have
+    their batches and records below them; what is inside a compressed batch is of kind :data:`DECOMPRESSED`.
     """
     payload = body.raw
     root = Node("response" if response else "request", 0, "frame")
@@ -250,6 +283,7 @@ def trace_body(body: Body, *, response: bool) -> Node:
         traced = message.trace(payload, header.end)
         traced.root.name = "body"
         traced.root.shift(SIZE_BYTES)
+        _expand_records(traced.root)
         root.add(traced.root)
         end = SIZE_BYTES + max(traced.end, 0)
     if end < root.end:

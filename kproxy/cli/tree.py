@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from captures.exchanges import Exchange
-from dissectors.frames import Body, trace_body
+from dissectors.domains import ERROR_CODE
+from dissectors.error_codes import BY_CODE
+from dissectors.frames import DECOMPRESSED, Body, trace_body
 from dissectors.trace import Node
 
 INDENT = "  "
@@ -139,6 +141,8 @@ def _traced(
         if node.end > node.start
         else f"{node.start:>{width}} {'':>{width}}"
     )
+    if node.kind == DECOMPRESSED:
+        place = f"{'~':>{width}}{node.start}-{node.end - 1}".ljust(2 * width + 1)
     if node.end < 0:
         place = f"{node.start:>{width}}-{'?':>{width}}"
     name = f"[{node.name}]" if isinstance(node.name, int) else node.name
@@ -150,7 +154,15 @@ def _traced(
     known = decoded.get(path)
     note = f" {_short(known)}" if known is not None and not isinstance(known, dict | list) else ""
     meaning = f"   — {node.field.doc}" if node.field is not None and node.field.doc else ""
-    yield f"{place}  {INDENT * depth}{name}  {node.kind}{value}{note}{meaning}"
+    kind = f"  {node.kind}" if node.kind and node.kind != DECOMPRESSED else ""
+    yield f"{place}  {INDENT * depth}{name}{kind}{value}{note}{meaning}"
+    if (
+        node.field is not None
+        and node.field.type.domain is ERROR_CODE
+        and node.value in BY_CODE
+        and node.value
+    ):
+        yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {BY_CODE[node.value].advice}"
     for child in node.children or ():
         inner = f"{path}[{child.name}]" if isinstance(child.name, int) else f"{path}.{child.name}"
         yield from _traced(child, depth + 1, width, inner, decoded, masked)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.apis import api
-from dissectors.frames import Body, decode_request, decode_response, trace_body
+from dissectors.frames import DECOMPRESSED, Body, decode_request, decode_response, trace_body
 from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from dissectors.records import Codec, Record, build_batch
 
 
 def request(
@@ -148,6 +149,21 @@ def test_a_traced_frame_shows_what_could_not_be_decoded() -> None:
     body = decode_request(bytes.fromhex("0063 0000 00000007 0001 63") + b"whatever")
     *_, rest = trace_body(body, response=False).children
     assert (rest.name, rest.value) == ("undecoded", b"whatever")
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_traced_frame_has_its_records(codec: Codec) -> None:
+    batch = build_batch([Record(0, 5, b"kk", b"value"), Record(1, 6, None, b"w")], codec=codec)
+    partition = {"index": 0, "records": batch}
+    payload = request(0, 3, {"topic_data": [{"name": "t", "partition_data": [partition]}]})
+    nodes = dict(trace_body(decode_request(payload), response=False).walk())
+    (path,) = [path for path in nodes if path.endswith("records[0].key")]
+    assert nodes[path].value == b"kk"
+    if codec is Codec.NONE:
+        assert payload[nodes[path].start - 4 : nodes[path].end - 4] == b"kk"
+    else:
+        # length, attributes, two deltas and the length of the key come before it in the decompressed bytes
+        assert (nodes[path].kind, nodes[path].start, nodes[path].end) == (DECOMPRESSED, 5, 7)
 
 
 @given(st.binary(max_size=200), st.integers(-2, 97), st.integers(-2, 25))

@@ -127,6 +127,17 @@ def test_one_exchange_with_byte_ranges_and_meaning() -> None:
     assert any(line.startswith(" 13- 14      error_code  int16 0   — ") for line in lines)
 
 
+def test_one_exchange_says_what_to_do_about_an_error() -> None:
+    output = run("read", "--exchange", "58", str(SAMPLE)).stdout
+    assert '"REBALANCE_IN_PROGRESS"' in output
+    assert "= A rebalance has begun, and this is how members learn of it: send JoinGroup now." in output
+
+
+def test_one_exchange_shows_its_records() -> None:
+    lines = run("read", "--exchange", "11", str(SAMPLE)).stdout.splitlines()
+    assert any(line.startswith("119-120") and line.endswith('key "k0" (2 bytes)') for line in lines)
+
+
 def test_an_exchange_that_is_not_there_is_a_usage_error() -> None:
     result = run("read", "--exchange", "9999", str(SAMPLE))
     assert result.exit_code == 2

@@ -1,0 +1,49 @@
+"""Trees as text; above all, that they hide what is masked."""
+
+from __future__ import annotations
+
+from dissectors.annotate import Annotations, Annotator
+from dissectors.apis import api
+from dissectors.embedded.cluster_metadata import UserScramCredentialRecord
+from dissectors.frames import decode_response
+from dissectors.headers import ResponseHeader
+from dissectors.knowledge import Knowledge
+from dissectors.records import Record, build_batch
+from kproxy.cli.tree import traced_frame
+
+STORED_KEY = b"STOREDKEY"
+
+
+def traced(*, show_secrets: bool) -> str:
+    """A Fetch of ``__cluster_metadata`` with a SCRAM credential, as ``read --exchange`` prints it."""
+    credential = {
+        "name": "alice",
+        "mechanism": 1,
+        "salt": b"SALT",
+        "stored_key": STORED_KEY,
+        "server_key": b"S",
+    }
+    # frame version 1, API key 11, version 0 (server-common/.../AbstractApiMessageSerde.java)
+    value = b"\x01\x0b\x00" + UserScramCredentialRecord[0].build({**credential, "iterations": 4096})
+    partition = {"partition_index": 0, "records": build_batch([Record(0, 5, None, value)])}
+    fetch = api(1)
+    assert fetch is not None
+    body = {"responses": [{"topic": "__cluster_metadata", "partitions": [partition]}]}
+    payload = ResponseHeader[1].build({"correlation_id": 1}) + fetch.response[12].build(body)
+    decoded = decode_response(payload, 1, 12)
+    out = Annotations()
+    Annotator(Knowledge(), show_secrets=show_secrets).annotate(decoded, "response", out)
+    return "\n".join(traced_frame(decoded, "response", out.decoded, masked=set(out.masked)))
+
+
+def test_a_secret_inside_a_record_is_masked() -> None:
+    text = traced(show_secrets=False)
+    assert "value (masked)" in text
+    assert STORED_KEY.decode() not in text
+    assert STORED_KEY.hex(" ") not in text
+
+
+def test_and_shown_when_asked_for() -> None:
+    text = traced(show_secrets=True)
+    assert "(masked)" not in text
+    assert STORED_KEY.decode() in text
