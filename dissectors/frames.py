@@ -247,7 +247,7 @@ def _expand_records(root: Node) -> None:
 def _span_node(span: Span, base: int, *, compressed: bool) -> Node:
     name = span.name.rpartition(".")[2]
     element = _ELEMENT.fullmatch(name)  # named as in the shown body: records[0].records[2].value
-    kind = DECOMPRESSED if compressed else ""
+    kind = DECOMPRESSED if compressed else "records" if name == "records" else ""
     node = Node(int(element[1]) if element else name, span.start + base, kind)
     node.end = span.end + base
     node.value = span.value

@@ -61,7 +61,7 @@ class Node(msgspec.Struct, eq=False):
         """Return a child's path, given this node's: ``topics[0]``, ``topics[0].name``, ``topics[0]._tags[9]``."""
         if isinstance(child.name, str):
             return f"{path}.{child.name}" if path else child.name
-        if self.kind == "array":
+        if self.kind in ("array", "records"):
             return f"{path}[{child.name}]"
         return f"{path}.{wire.UNKNOWN_TAGS}[{child.name}]" if path else f"{wire.UNKNOWN_TAGS}[{child.name}]"
 

@@ -164,8 +164,7 @@ def _traced(
     ):
         yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {BY_CODE[node.value].advice}"
     for child in node.children or ():
-        inner = f"{path}[{child.name}]" if isinstance(child.name, int) else f"{path}.{child.name}"
-        yield from _traced(child, depth + 1, width, inner, decoded, masked)
+        yield from _traced(child, depth + 1, width, node.path_of(child, path), decoded, masked)
     if isinstance(known, dict | list):
         for line in _inner(known, depth + 1):
             yield f"{'':>{2 * width + 1}}  {line}"
