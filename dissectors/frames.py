@@ -258,11 +258,13 @@ def _span_node(span: Span, base: int, *, compressed: bool) -> Node:
     return node
 
 
-def trace_body(body: Body, *, response: bool) -> Node:
+def trace_body(body: Body, *, response: bool, records: bool = False) -> Node:
     """Return the frame as a tree: ``size``, ``header``, ``body``, each field with its bytes.
 
-    The tree is read as the body was, in the same version; it is partial where the body is. Records fields have
-    their batches and records below them; what is inside a compressed batch is of kind :data:`DECOMPRESSED`.
+    The tree is read as the body was, in the same version; it is partial where the body is.
+
+    :param records: put batches and records below the records fields, which are leaves otherwise; what is inside a
+        compressed batch is of kind :data:`DECOMPRESSED`
     """
     payload = body.raw
     root = Node("response" if response else "request", 0, "frame")
@@ -283,7 +285,8 @@ def trace_body(body: Body, *, response: bool) -> Node:
         traced = message.trace(payload, header.end)
         traced.root.name = "body"
         traced.root.shift(SIZE_BYTES)
-        _expand_records(traced.root)
+        if records:
+            _expand_records(traced.root)
         root.add(traced.root)
         end = SIZE_BYTES + max(traced.end, 0)
     if end < root.end:

@@ -124,7 +124,7 @@ def _bytes_text(value: bytes) -> str:
 
 def traced_frame(body: Body, side: str, decoded: Mapping[str, Any], *, masked: set[str]) -> Iterator[str]:
     """Yield the lines of a traced frame: byte range, field, type, value, and what the field means."""
-    root = trace_body(body, response=side == "response")
+    root = trace_body(body, response=side == "response", records=True)
     yield f"{side}: {root.end} bytes{_about(body)}"
     width = len(str(root.end))
     for child in root.children or ():

@@ -156,7 +156,7 @@ def test_a_traced_frame_has_its_records(codec: Codec) -> None:
     batch = build_batch([Record(0, 5, b"kk", b"value"), Record(1, 6, None, b"w")], codec=codec)
     partition = {"index": 0, "records": batch}
     payload = request(0, 3, {"topic_data": [{"name": "t", "partition_data": [partition]}]})
-    nodes = dict(trace_body(decode_request(payload), response=False).walk())
+    nodes = dict(trace_body(decode_request(payload), response=False, records=True).walk())
     (path,) = [path for path in nodes if path.endswith("records[0].key")]
     assert nodes[path].value == b"kk"
     if codec is Codec.NONE:
