@@ -51,7 +51,6 @@ class _Scope:
     connection: Hashable
     request: dict[str, Any]
     root: dict[str, Any]
-    body: Body
     topic: str | None = None
 
 
@@ -118,7 +117,7 @@ class Annotator:
         if message is None or body.value is None:
             return
         value = body.value
-        scope = _Scope(out, side, connection, request or value, value, body)
+        scope = _Scope(out, side, connection, request or value, value)
         self._walk(self._plan(message.struct), value, side, scope)
 
     def token(

@@ -17,7 +17,17 @@ CREATE_TOPICS, DELETE_TOPICS, CONSUMER_GROUP_DESCRIBE, DESCRIBE_TOPIC_PARTITIONS
 
 #: APIs whose exchanges are worth showing to :meth:`Knowledge.observe`
 TELLING = frozenset(
-    {METADATA, JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, SASL_HANDSHAKE, CREATE_TOPICS, DELETE_TOPICS, 69, 75}
+    {
+        METADATA,
+        JOIN_GROUP,
+        SYNC_GROUP,
+        DESCRIBE_GROUPS,
+        SASL_HANDSHAKE,
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        CONSUMER_GROUP_DESCRIBE,
+        DESCRIBE_TOPIC_PARTITIONS,
+    }
 )
 
 # org.apache.kafka.common.Uuid.METADATA_TOPIC_ID: all zero but for the last bit

@@ -207,16 +207,14 @@ class Capture:
             self.skipped.extend(single.skipped)
             if single.foreign:
                 self.foreign[connection] = single.foreign
+        with_exchanges = set(self.table.column("connection").tolist())
         for connection in self.decryption.tls:
             inside = self.foreign.get(connection)
             summary = self.decryption.summary(connection)
             if inside is not None:
                 self.foreign[connection] = f"{summary}, inside: {inside}"
-            elif not len(self._rows_of(connection)):
+            elif connection not in with_exchanges:
                 self.foreign[connection] = str(summary)
-
-    def _rows_of(self, connection: int) -> Int64s:
-        return np.flatnonzero(self.table.column("connection") == connection)
 
     def _ended_by(self, connection: int) -> str:
         closed = self.connections[connection].closed

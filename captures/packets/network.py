@@ -119,7 +119,6 @@ class NetworkDecoder:
         self._fragments = FragmentStore()
         self._found: list[TcpColumns] = []
         self._data: Bytes = np.zeros(PADDING, np.uint8)
-        self._first_row = 0
 
     def decode(self, data: Bytes, records: Records, interfaces: list[Interface]) -> TcpColumns:
         """The TCP packets among `records`, in their order."""

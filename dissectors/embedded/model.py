@@ -30,7 +30,6 @@ class Hints:
     :ivar compression: codec number of pushed telemetry
     :ivar inner_key: API key of the request inside the Envelope that is being answered
     :ivar inner_version: its version
-    :ivar sibling: the decoded struct that holds the field
     :ivar show_secrets: leave passwords, proofs and tokens readable
     """
 
@@ -40,7 +39,6 @@ class Hints:
     compression: int | None = None
     inner_key: int | None = None
     inner_version: int | None = None
-    sibling: Mapping[str, Any] | None = None
     show_secrets: bool = False
 
 

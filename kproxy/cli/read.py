@@ -242,7 +242,7 @@ class Reading:
 
     def _print_one(self, exchanges: Iterator[Exchange]) -> None:
         from kproxy.cli.lines import Lines
-        from kproxy.cli.tree import exchange_tree, traced_frame
+        from kproxy.cli.tree import exchange_tree, problem_lines, traced_frame
 
         exchange = next(exchanges, None)
         if exchange is None:
@@ -259,9 +259,8 @@ class Reading:
                 self._echo("")
                 for line in traced_frame(body, side, exchange.annotations.decoded, masked=masked):
                     self._echo(line)
-        for side, problem in exchange.problems + exchange.annotations.problems:
-            at = f"byte {problem.offset}: " if problem.offset >= 0 else ""
-            self._echo(f"! {side}: {at}{problem.path + ': ' if problem.path else ''}{problem.reason}")
+        for line in problem_lines(exchange):
+            self._echo(line)
         self.clean = exchange.decoded_fully
 
     def _echo(self, line: str) -> None:

@@ -31,11 +31,16 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
         elif token is not None:
             yield f"{INDENT}{side}  SASL token, {len(token)} bytes"
             yield from _inner(exchange.annotations.decoded.get(f"{side}.token"), 2)
+    for line in problem_lines(exchange):
+        yield click.style(f"{INDENT}{line}", fg="magenta") if color else f"{INDENT}{line}"
+
+
+def problem_lines(exchange: Exchange) -> Iterator[str]:
+    """Yield what could not be decoded: side, byte, field, reason."""
     for side, problem in exchange.problems + exchange.annotations.problems:
         at = f"byte {problem.offset}: " if problem.offset >= 0 else ""
         where = f"{problem.path}: " if problem.path else ""
-        text = f"{INDENT}! {side}: {at}{where}{problem.reason}"
-        yield click.style(text, fg="magenta") if color else text
+        yield f"! {side}: {at}{where}{problem.reason}"
 
 
 def _about(body: Body) -> str:
