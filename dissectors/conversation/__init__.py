@@ -27,7 +27,12 @@ from dissectors.conversation.events import (
 )
 from dissectors.conversation.half import State
 from dissectors.conversation.limits import Limits
-from dissectors.conversation.roles import client_stream, looks_like_requests, looks_like_responses
+from dissectors.conversation.roles import (
+    begins_with_request,
+    client_stream,
+    looks_like_requests,
+    looks_like_responses,
+)
 
 __all__ = [
     "Conversation",
@@ -47,6 +52,7 @@ __all__ = [
     "Skipped",
     "Standing",
     "State",
+    "begins_with_request",
     "client_stream",
     "looks_like_requests",
     "looks_like_responses",

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
 
+import numpy as np
+
 from dissectors.conversation.events import SIZE_BYTES
 from dissectors.conversation.limits import KIB, MIB, Limits
 from dissectors.conversation.plausible import (
@@ -55,8 +57,8 @@ _REQUEST = re.compile(
     rb"(?=[\x00-\x07]...\x00[\x00-\x7f]\x00[\x00-\x2f]....(?:[\x00\x01].|\xff\xff)"
     rb"|\x00\x00\x00\x0c\x00\x07\x00\x00....)"
 )
-# int32 size up to 1 MiB and any correlation ID that is not negative: to be proven by a chain
-_RESPONSE = rb"\x00[\x00-\x10]..[\x00-\x7f]...(?<!\x00\x00\x00[\x00-\x03]....)"
+# of a response whose correlation ID is not due: to be proven by a chain
+_LARGEST_UNKNOWN = MIB + 64 * KIB - 1
 
 #: verdict on a candidate: True to take it, False to drop it, or the bytes needed from its beginning to tell
 Verdict = bool | int
@@ -234,13 +236,15 @@ class Responses:
         return RESPONSE_START.size
 
     def candidates(self, data: bytes, start: int) -> Iterator[int]:
-        looks = [rb"[\x00-\x7f]..." + re.escape(due.to_bytes(4, "big", signed=True)) for due in self.due]
-        if self.open:
-            looks.append(_RESPONSE)
-        if not looks:
+        count = len(data) - start - RESPONSE_START.size + 1
+        if count <= 0 or not (self.due or self.open):
             return iter(())
-        pattern = re.compile(b"(?s)(?=" + b"|".join(looks) + b")")
-        return (match.start() for match in pattern.finditer(data, start))
+        size = np.ndarray((count,), ">i4", data, start, (1,))
+        correlation_id = np.ndarray((count,), ">i4", data, start + SIZE_BYTES, (1,))
+        found = (size >= 0) & np.isin(correlation_id, list(self.due))
+        if self.open:
+            found |= (size >= MIN_RESPONSE) & (size <= _LARGEST_UNKNOWN) & (correlation_id >= 0)
+        return iter((np.flatnonzero(found) + start).tolist())
 
     def weigh(self, data: bytes, at: int, end: int, *, anchored: bool, final: bool) -> Verdict:
         hop = at

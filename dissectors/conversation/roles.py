@@ -14,7 +14,14 @@ from collections.abc import Mapping
 from dissectors.apis import version_limits
 from dissectors.conversation.events import SIZE_BYTES
 from dissectors.conversation.limits import Limits
-from dissectors.conversation.plausible import IMPLAUSIBLE, MIN_RESPONSE, RESPONSE_START, STRONG, ceilings
+from dissectors.conversation.plausible import (
+    IMPLAUSIBLE,
+    MIN_RESPONSE,
+    RESPONSE_START,
+    STRONG,
+    ceilings,
+    judge_request,
+)
 from dissectors.conversation.resync import (
     MAX_CHAIN_STEP,
     Requests,
@@ -81,6 +88,13 @@ def client_stream(
     if abs(forward - backward) < _CLEAR:
         return None
     return 0 if forward > backward else 1
+
+
+def begins_with_request(data: bytes, versions: Mapping[int, tuple[int, int]]) -> bool | None:
+    """Tell whether the first byte begins a request with a client ID; None if more bytes are needed to tell."""
+    known = {key: last for key, (_, last) in versions.items()}
+    grade = judge_request(data, 0, known, known, Limits().max_request_size)
+    return None if grade < 0 else grade == STRONG
 
 
 def _correlation_ids(data: bytes, at: int, limits: Limits) -> list[int]:
