@@ -1,4 +1,4 @@
-"""The one error that an unusable capture file raises."""
+"""What an unusable capture raises, and bytes of one that are no longer there."""
 
 from __future__ import annotations
 
@@ -20,3 +20,24 @@ class CaptureError(Exception):
         self.reason = reason
         where = f" at byte {offset}" if offset else ""
         super().__init__(f"{path}{where}: {reason}")
+
+
+DROPPED = "dropped from the spool (--spool enlarges it), or with their file"
+
+
+class Dropped(CaptureError):  # noqa: N818  # says what happened to the bytes, reads well at the raise
+    """Bytes were asked for that a bounded spool has given back, see :mod:`captures.packets.spool`."""
+
+    def __init__(self, path: str, offset: int) -> None:
+        super().__init__(path, offset, f"the bytes were {DROPPED}")
+
+
+class Gone(Dropped):
+    """A file of a capture was deleted, or another took its place, after the capture was opened."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        CaptureError.__init__(self, path, 0, reason)
+
+
+class NotACapture(CaptureError):  # noqa: N818  # says what is wrong, reads well at the raise
+    """A file of some other kind, or an empty one."""

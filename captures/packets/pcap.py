@@ -38,6 +38,7 @@ class PcapFormat:
     :raises CaptureError: if the file header is cut short
     """
 
+    name = "pcap"
     length_field = 8
     minimum = 0
     multiple = 1

@@ -55,6 +55,7 @@ class PcapngFormat:
     :raises CaptureError: if the file does not begin with a whole section header
     """
 
+    name = "pcapng"
     length_field = 4
     base = 0
     minimum = 12

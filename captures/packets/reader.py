@@ -8,22 +8,27 @@ from typing import Protocol
 import numpy as np
 
 from captures.packets.addresses import AddressBook
-from captures.packets.errors import CaptureError
+from captures.packets.errors import NotACapture
 from captures.packets.network import NetworkDecoder, relocated
 from captures.packets.pcap import PcapFormat, is_pcap
 from captures.packets.pcapng import PcapngFormat, is_pcapng
+from captures.packets.rare import FragmentStore
 from captures.packets.records import Interface, Parsed
 from captures.packets.source import Source
-from captures.packets.table import Bytes, Damage, PacketBlock, Statistics
-from captures.packets.walk import PADDING, RecordLayout, resync
+from captures.packets.table import PADDING, Bytes, Damage, PacketBlock, Statistics, Window
+from captures.packets.walk import RecordLayout, lengths, resync
 
 BLOCK_SIZE = 4 << 20  # small enough for the headers to be still in the processor cache when gathered
 _MIN_BLOCK = 256
+_HEAD = 28  # of a pcapng section; of a pcap file with the time of its first packet
+_CONTEXT = 1 << 16  # bytes of a live capture that tell where its next record is, once it is damaged
+_MOST_GARBAGE = 64 << 20  # bytes without a record after which a live capture is given up: it may never end
 
 
 class _Format(RecordLayout, Protocol):
     """A capture file format."""
 
+    name: str
     start: int
     interfaces: list[Interface]
     secrets: list[bytes]
@@ -32,48 +37,72 @@ class _Format(RecordLayout, Protocol):
         """All complete records of ``data[start:end]``."""
 
 
+def recognise(source: Source, statistics: Statistics) -> _Format:
+    """The format of a capture, told by its first bytes.
+
+    :param statistics: where the format is to count what is no packet
+    :raises CaptureError: if it is none (:class:`NotACapture`), or its header is cut
+    """
+    source.wait_for(_HEAD)
+    magic = source.read(0, 4)
+    if is_pcapng(magic):
+        return PcapngFormat(source, statistics)
+    if is_pcap(magic):
+        return PcapFormat(source)
+    begins = f"begins with {source.read(0, 8).hex(' ')}" if magic else "is empty"
+    reason = f"not a capture file: {begins}; kproxy reads pcap, pcapng, gzip, zstd"
+    if source.damage:
+        reason += f" ({source.damage})"
+    raise NotACapture(source.path, 0, reason)
+
+
 class PacketReader:
     """Iterates over the packets of a capture, a :class:`PacketBlock` at a time.
 
-    Blocks without TCP packets are not handed out, except those that carry comments.
+    Blocks without TCP packets are not handed out, except those that carry comments. Of a live source a block is
+    handed out as soon as there is a whole record; where there is none, iterating waits for it.
 
+    :param addresses: endpoints met in files before, to be numbered on
+    :param fragments: IP fragments that wait for others, of files before
     :ivar source: the capture
-    :ivar format: ``pcap`` or ``pcapng``
     :ivar addresses: the endpoints met so far
     :ivar statistics: what was met so far
+    :ivar done: bytes of the capture that were gone through
     """
 
-    def __init__(self, source: Source, block_size: int = BLOCK_SIZE) -> None:
+    def __init__(
+        self,
+        source: Source,
+        block_size: int = BLOCK_SIZE,
+        *,
+        addresses: AddressBook | None = None,
+        fragments: FragmentStore | None = None,
+    ) -> None:
         self.source = source
-        self.addresses = AddressBook()
+        self.addresses = AddressBook() if addresses is None else addresses
         self.statistics = Statistics()
+        self.done = 0
         self._block_size = max(block_size, _MIN_BLOCK)
-        magic = source.read(0, 4)
-        self._format: _Format
-        if is_pcapng(magic):
-            self.format = "pcapng"
-            self._format = PcapngFormat(source, self.statistics)
-        elif is_pcap(magic):
-            self.format = "pcap"
-            self._format = PcapFormat(source)
-        else:
-            begins = f"begins with {source.read(0, 8).hex(' ')}" if magic else "is empty"
-            reason = f"not a capture file: {begins}; kproxy reads pcap, pcapng, gzip, zstd"
-            if source.damage:
-                reason += f" ({source.damage})"
-            raise CaptureError(source.path, 0, reason)
-        self._decoder = NetworkDecoder(source, self.addresses, self.statistics)
+        self._format: _Format | None = None
+        if not source.live:
+            self._recognised()
+        self._decoder = NetworkDecoder(source, self.addresses, self.statistics, fragments)
         self._blocks = self._read()
+
+    @property
+    def format(self) -> str:
+        """``pcap`` or ``pcapng``, empty while that is not known yet."""
+        return "" if self._format is None else self._format.name
 
     @property
     def interfaces(self) -> list[Interface]:
         """The interfaces declared so far, over all sections."""
-        return self._format.interfaces
+        return [] if self._format is None else self._format.interfaces
 
     @property
     def secrets(self) -> list[bytes]:
         """TLS key logs (NSS format) embedded in the file, met so far."""
-        return self._format.secrets
+        return [] if self._format is None else self._format.secrets
 
     def __iter__(self) -> Iterator[PacketBlock]:
         return self
@@ -81,29 +110,40 @@ class PacketReader:
     def __next__(self) -> PacketBlock:
         return next(self._blocks)
 
+    def _recognised(self) -> _Format:
+        if self._format is None:
+            self._format = recognise(self.source, self.statistics)
+        return self._format
+
     def _read(self) -> Iterator[PacketBlock]:
-        position, size = self._format.start, self._block_size
-        while position < self.source.size:
+        if self.source.live and not self.source.wait_for(1) and self.source.stopped:
+            return
+        layout = self._recognised()
+        position, size = layout.start, self._block_size
+        while True:
             data, end = self._load(position, size)
-            if not end:  # the file shrank meanwhile
+            if not end:
                 break
-            parsed = self._format.parse(data, 0, end)
+            parsed = layout.parse(data, 0, end)
             if len(parsed.records):
                 block = self._block(data, position, parsed)
+                self.done = position + parsed.end
                 if len(block) or block.comments:
                     yield block
             position += parsed.end
-            rest = end - parsed.end
-            if parsed.damaged:
-                position = self._skip_damage(data, parsed.end, end, position, parsed.damaged)
-            elif position + rest >= self.source.size:
-                if rest:
-                    self._note(position, 0, f"the file ends inside packet {self.statistics.packets + 1}")
-                break
-            elif parsed.end == 0:
-                size *= 2  # one record is larger than the block
-                continue
             size = self._block_size
+            if parsed.damaged:
+                found = self._skip_damage(data[parsed.end :], end - parsed.end, position, parsed.damaged)
+                if found is None:
+                    break
+                position = found
+            elif not parsed.end:  # the first record is not whole
+                wanted = _record_size(data, end, layout)
+                if not self.source.wait_for(position + wanted):
+                    if not self.source.stopped:
+                        self._note(position, 0, f"the file ends inside packet {self.statistics.packets + 1}")
+                    break
+                size = max(size, wanted)
         if self.source.damage:
             self._note(self.source.size, 0, self.source.damage)
 
@@ -111,12 +151,10 @@ class PacketReader:
         records = parsed.records
         first = self.statistics.packets + 1
         self.statistics.packets += len(records)
-        tcp = self._decoder.decode(data, records, self._format.interfaces)
+        tcp = self._decoder.decode(data, records, self.interfaces)
         return PacketBlock(
             source=self.source,
-            data=data,
-            file_offset=position,
-            size=len(data) - PADDING,
+            windows=(Window(data, position, len(data) - PADDING),),
             addresses=self.addresses,
             number=tcp.row + first,
             time=records.time[tcp.row],
@@ -133,37 +171,47 @@ class PacketReader:
             comments={first + row: text for row, text in records.comments.items()},
         )
 
-    def _skip_damage(self, data: Bytes, place: int, end: int, position: int, reason: str) -> int:
-        """Where to go on behind a record that cannot be one; the end of the file if nowhere."""
-        step = self._format.multiple
-        damaged = position
-        found = resync(data, place + step, end, self._format)
-        while found < 0:
-            position += end - place
-            if position >= self.source.size:
-                self._note(damaged, 0, reason)
-                return self.source.size
+    def _skip_damage(self, data: Bytes, end: int, position: int, reason: str) -> int | None:
+        """Where to go on behind a record that cannot be one; None if nowhere.
+
+        :param data: what begins with that record, `end` bytes
+        :param position: where that is in the source
+        """
+        layout, damaged = self._recognised(), position
+        place = layout.multiple
+        if end < _CONTEXT and not self.source.complete:
+            self.source.wait_for(position + _CONTEXT)
             data, end = self._load(position, self._block_size)
-            place = 0
-            found = resync(data, 0, end, self._format)
-        position += found - place
+        while (found := resync(data, place, end, layout)) < 0:
+            position, place = position + end, 0
+            data, end = self._load(position, self._block_size)
+            if not end:
+                self._note(damaged, 0, reason)
+                return None
+            if self.source.live and (passed := position - damaged) > _MOST_GARBAGE:
+                self._note(damaged, 0, f"{reason}, and no packet in the {passed:,} bytes behind it")
+                return None
+        position += found
         self._note(damaged, position - damaged, reason)
         return position
 
     def _load(self, position: int, size: int) -> tuple[Bytes, int]:
-        """The next bytes of the file, padded, and how many they are."""
-        data = np.empty(min(size, self.source.size - position) + PADDING, np.uint8)
+        """The next bytes of the file, padded, and how many they are; 0 at its end."""
+        if self.source.complete:
+            size = max(min(size, self.source.size - position), 0)
+        data = np.empty(size + PADDING, np.uint8)
         end = self.source.read_into(position, data.data[:-PADDING])
+        data = data[: end + PADDING]
         data[end:] = 0
         return data, end
 
     def _note(self, offset: int, skipped: int, reason: str) -> None:
-        self.statistics.damage.append(Damage(offset, skipped, reason))
+        self.statistics.damage.append(Damage(offset, skipped, reason, self.source.path))
 
 
-def read_packets(source: Source, block_size: int = BLOCK_SIZE) -> PacketReader:
-    """The TCP packets of a capture in blocks of about `block_size` bytes of the file.
-
-    :raises CaptureError: if the source is not a pcap or pcapng file; on iteration if reading it fails
-    """
-    return PacketReader(source, block_size)
+def _record_size(data: Bytes, end: int, layout: RecordLayout) -> int:
+    """Bytes of the record that `data` begins with, or of its header if that is not whole."""
+    header = layout.base + layout.minimum
+    if end < header:
+        return header
+    return max(layout.base + int(lengths(data, layout)[layout.length_field]), header)

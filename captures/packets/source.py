@@ -1,8 +1,8 @@
 """Random access to the bytes of a capture, wherever they come from.
 
-A plain file is read in place with ``pread``. A compressed file or standard input is first copied,
-decompressed, into an unlinked temporary file, so that payload can stay on disk until someone looks. What a
-file is, is told by its first bytes, never by its name.
+A plain file is read in place with ``pread``, also while it is still being written (``follow``). What cannot be read
+twice, a pipe or a compressed file, goes through a bounded :class:`~captures.packets.spool.Spool`: it is pulled as the
+packets are read, and stays on disk until someone looks. What a file is, is told by its first bytes, never by its name.
 
 Bytes that exist nowhere in the capture as one piece (a reassembled IP datagram, decrypted TLS) are put
 beside it with :meth:`Source.keep`; they get offsets from :data:`KEPT` up and are read like all others.
@@ -10,106 +10,299 @@ beside it with :meth:`Source.keep`; they get offsets from :data:`KEPT` up and ar
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import stat
 import sys
-import tempfile
 import weakref
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, BinaryIO
+from typing import BinaryIO, Protocol
 
-import zstandard
-from isal import igzip
-
-from captures.packets.errors import CaptureError
+from captures.packets.errors import CaptureError, Dropped
+from captures.packets.feeds import (
+    MAGIC_SIZE,
+    Feed,
+    FileFeed,
+    Growing,
+    PipeFeed,
+    Stop,
+    compression,
+    unwrapped,
+)
+from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, fill, spool_directory
 
 KEPT = 1 << 62
 """Offsets from here up address the bytes handed to :meth:`Source.keep`."""
 
-GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952 section 2.3.1
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"  # RFC 8878 section 3.1.1
-ZSTD_SKIPPABLE = tuple(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16))  # RFC 8878 section 3.1.2
-
-_CHUNK = 1 << 20
-_MAX_WRAPPINGS = 4
+_AT_ONCE = 4 << 20
+"""Bytes taken at once, however many there are: a stop is to take effect before the end of a large file."""
 
 
-class Source:
-    """The bytes of one capture. Takes `file` over; gives all back when closed, or no longer used.
+class Store(Protocol):
+    """Where the bytes of a capture lie."""
 
-    :ivar path: what the user gave, ``-`` for standard input
-    :ivar size: bytes of the (decompressed) capture
-    :ivar compression: ``gzip``, ``zstd``, both joined by ``+`` if nested, or empty
-    :ivar damage: why decompression ended early, or empty; what came before that point is there
-    """
+    @property
+    def size(self) -> int:
+        """Bytes known so far."""
 
-    def __init__(self, path: str, file: IO[bytes], compression: str = "", damage: str = "") -> None:
-        self.path = path
-        self.compression = compression
-        self.damage = damage
-        self._fd = os.dup(file.fileno())  # a file of our own: closed with the last user of this source
-        file.close()
-        self._kept: IO[bytes] | None = None
-        self._kept_size = 0
-        self._open: list[Callable[[], None]] = [partial(os.close, self._fd)]
-        # also at exit, when a __del__ would come too late to close anything
-        self._give_back = weakref.finalize(self, _close_all, self._open)
-        self.size = os.fstat(self._fd).st_size
+    @property
+    def begin(self) -> int:
+        """Offset of the first that can still be read."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no more will come."""
+
+    @property
+    def expected(self) -> int | None:
+        """About how many bytes there will be in the end, None if nobody knows."""
+
+    @property
+    def compression(self) -> str:
+        """How they were compressed, or empty."""
+
+    @property
+    def damage(self) -> str:
+        """Why they ended early, or empty."""
+
+    def more(self, wanted: int) -> None:
+        """Wait for more bytes, about `wanted` if they are at hand, or for the end."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer only at the end of the capture.
+        """Up to `size` bytes from `offset`, as far as they are known."""
 
-        :raises CaptureError: if the file cannot be read
-        """
-        if offset >= KEPT:
-            return b"" if self._kept is None else os.pread(self._kept.fileno(), size, offset - KEPT)
-        try:
-            data = os.pread(self._fd, size, offset)
-            while len(data) < size:
-                more = os.pread(self._fd, size - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-        except OSError as error:
-            raise CaptureError(self.path, offset, error.strerror or str(error)) from error
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `offset` with what is known; returns the bytes read."""
+
+
+class _InPlace:
+    """A file read where it is.
+
+    :param growing: what waits for more of it, None if nobody writes to it
+    """
+
+    compression = ""
+    begin = 0
+
+    def __init__(self, fd: int, growing: Growing | None = None) -> None:
+        self._fd = fd
+        self._growing = growing
+        self.complete = growing is None
+        self.size = 0 if growing is not None else os.fstat(fd).st_size
+
+    @property
+    def damage(self) -> str:
+        return "" if self._growing is None else self._growing.damage
+
+    @property
+    def expected(self) -> int | None:
+        return self.size if self._growing is None else None
+
+    def more(self, wanted: int) -> None:
+        if self._growing is not None:
+            size = min(self._growing.wait_beyond(self.size), self.size + wanted)
+            self.complete = size == self.size
+            self.size = size
+
+    def read(self, offset: int, size: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        while len(data) < size:
+            more = os.pread(self._fd, size - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
         return data
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `offset`; returns the bytes read, fewer only at the end of the capture.
+        return fill(self._fd, offset, buffer)
+
+
+class _Spooled:
+    """A feed, and the spool that keeps what it gave."""
+
+    def __init__(self, feed: Feed, spool: Spool) -> None:
+        self._feed, self.compression = unwrapped(feed)
+        self._spool = spool
+        self.complete = False
+
+    @property
+    def size(self) -> int:
+        return self._spool.size
+
+    @property
+    def begin(self) -> int:
+        return self._spool.begin
+
+    @property
+    def damage(self) -> str:
+        return self._feed.damage
+
+    @property
+    def expected(self) -> int | None:
+        if self.complete:
+            return self.size
+        consumed = self._feed.consumed()
+        return int(self.size / consumed) if consumed else None
+
+    def more(self, wanted: int) -> None:
+        data = self._feed.read(wanted)
+        self.complete = not data
+        self._spool.append(data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._spool.read(offset, size)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        return self._spool.read_into(offset, buffer)
+
+
+class Source:
+    """The bytes of one capture. Gives its files back when closed, or no longer used.
+
+    :param begin: finds out how the bytes are to be had; for a live source it waits for the first of them
+    :param stop: what ends waiting, None if the source is not live
+    :param closing: what gives the files back
+    :ivar path: what the user gave, ``-`` for standard input
+    """
+
+    _store: Store | None = None
+    _stop: Stop | None = None
+
+    def __init__(
+        self,
+        path: str,
+        begin: Callable[[], Store],
+        quota: Quota,
+        stop: Stop | None,
+        closing: list[Callable[[], None]],
+    ) -> None:
+        self.path = path
+        self._begin = begin
+        self._stop = stop
+        self._kept = Spool(path, quota)
+        closing.append(self._kept.close)
+        # also at exit, when a __del__ would come too late to close anything
+        self._give_back = weakref.finalize(self, _close_all, closing)
+        if not self.live:
+            self._started()
+
+    @property
+    def live(self) -> bool:
+        """Whether bytes come while it is read: of a pipe, or a followed file."""
+        return self._stop is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the (decompressed) capture known so far."""
+        return 0 if self._store is None else self._store.size
+
+    @property
+    def complete(self) -> bool:
+        """Whether no more bytes will come."""
+        return self._store is not None and self._store.complete
+
+    @property
+    def expected(self) -> int | None:
+        """About how many bytes there will be when it is complete, None if nobody knows."""
+        return None if self._store is None else self._store.expected
+
+    @property
+    def compression(self) -> str:
+        """``gzip``, ``zstd``, both joined by ``+`` if nested, or empty; of a live source known once it is read."""
+        return "" if self._store is None else self._store.compression
+
+    @property
+    def damage(self) -> str:
+        """Why it ended early, or empty; what came before that point is there."""
+        return "" if self._store is None or self.stopped else self._store.damage
+
+    @property
+    def stopped(self) -> bool:
+        """Whether :meth:`stop` ended it, so that it may end anywhere."""
+        return self._stop is not None and self._stop.requested
+
+    def stop(self) -> None:
+        """Let a live source end where it is. Any thread, or a signal handler, may call this."""
+        if self._stop is not None and not self.complete:
+            self._stop.request()
+
+    def held(self, offset: int) -> bool:
+        """Whether a byte that was there can still be read: False once its spool has dropped it."""
+        if offset >= KEPT:
+            return offset - KEPT >= self._kept.begin
+        return self._store is None or offset >= self._store.begin
+
+    def wait_for(self, size: int) -> bool:
+        """Wait until that many bytes are there, or no more will come; False for that.
+
+        :raises CaptureError: if the file cannot be read, or there is no room for the spool
+        """
+        return bool(self.read_into(size - 1, memoryview(bytearray(1))))
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end, or at the end of what is known of a live source.
+
+        Never waits.
+
+        :raises Dropped: if the spool no longer has them
+        :raises CaptureError: if the file cannot be read
+        """
+        try:
+            if offset >= KEPT:
+                return self._kept.read(offset - KEPT, size)
+            store = self._store
+            if store is None:
+                return b""
+            if not store.complete and not self.live:
+                _pull(store, offset + size)
+            return store.read(offset, size)
+        except OSError as error:
+            raise _unusable(self.path, offset, error) from error
+
+    def read_or_zeros(self, offset: int, size: int) -> bytes:
+        """Exactly `size` bytes from `offset`, with zeros for those that can no longer be read.
 
         :raises CaptureError: if the file cannot be read
         """
-        done = 0
         try:
-            while done < len(buffer):
-                count = os.preadv(self._fd, [buffer[done:]], offset + done)
-                if not count:
-                    break
-                done += count
+            data = self.read(offset, size)
+        except Dropped:
+            data = b""
+        return data.ljust(size, b"\0")
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `offset`; returns the bytes read.
+
+        They are fewer only at the end of the capture; those of a live source may be fewer at any time, but are at
+        least one: this waits for it.
+
+        :raises Dropped: if the spool no longer has them
+        :raises CaptureError: if the file cannot be read, or there is no room for the spool
+        """
+        try:
+            store, end = self._started(), offset + len(buffer)
+            _pull(store, offset + 1 if self.live else end)
+            return store.read_into(offset, buffer[: max(store.size - offset, 0)])
         except OSError as error:
-            raise CaptureError(self.path, offset + done, error.strerror or str(error)) from error
-        return done
+            raise _unusable(self.path, offset, error) from error
 
     def keep(self, data: bytes) -> int:
-        """Store `data` beside the capture, in a temporary file; returns its offset for :meth:`read`."""
-        if self._kept is None:
-            self._kept = tempfile.TemporaryFile(prefix="kproxy-")  # noqa: SIM115  # close() closes it
-            self._open.append(self._kept.close)
-        place = self._kept_size
-        view = memoryview(data)
-        while view:
-            written = os.pwrite(self._kept.fileno(), view, self._kept_size)
-            self._kept_size += written
-            view = view[written:]
-        return KEPT + place
+        """Store `data` beside the capture, in a spool; returns its offset for :meth:`read`.
+
+        :raises CaptureError: if there is no room for it
+        """
+        try:
+            return KEPT + self._kept.append(data)
+        except OSError as error:
+            raise _unusable(self.path, self.size, error) from error
 
     def close(self) -> None:
         """Give the file descriptors back. Happens by itself when the source is forgotten."""
         self._give_back()
-        self._fd = -1
 
     def __enter__(self) -> Source:
         return self
@@ -119,75 +312,111 @@ class Source:
     ) -> None:
         self.close()
 
+    def _started(self) -> Store:
+        if self._store is None:
+            self._store = self._begin()
+        return self._store
 
-def _close_all(files: list[Callable[[], None]]) -> None:
-    while files:
-        files.pop()()
+
+def _pull(store: Store, least: int) -> None:
+    """Wait until a store has its first `least` bytes, or will not."""
+    while store.size < least and not store.complete:
+        store.more(_AT_ONCE)
 
 
-def open_source(path: str | os.PathLike[str]) -> Source:
+def _close_all(closing: list[Callable[[], None]]) -> None:
+    while closing:
+        closing.pop()()
+
+
+def open_source(
+    path: str | os.PathLike[str],
+    *,
+    follow: bool = False,
+    over: Callable[[], bool] | None = None,
+    spool: int | Quota = DEFAULT_SPOOL,
+) -> Source:
     """Open a capture file, or standard input for ``-``; gzip and zstd are recognised by content.
 
-    :raises CaptureError: if there is no such file, or it cannot be read or spooled
+    :param follow: whether a regular file is still being written, and to be read as it grows; a pipe always is
+    :param over: tells whether nothing more will be written to a file that is followed, as when another has taken
+        its turn; asked whenever nothing has come
+    :param spool: how many bytes of what cannot be read twice are kept, or what several sources share
+    :raises CaptureError: if there is no such file, or it cannot be read or spooled; of a live source nothing is
+        read yet
     """
     name = os.fspath(path)
+    quota = spool if isinstance(spool, Quota) else Quota(spool)
     try:
-        file: BinaryIO = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115  # Source closes it
+        return _opened(name, quota, over, follow=follow)
     except OSError as error:
-        raise CaptureError(name, 0, error.strerror or str(error)) from error
+        raise _unusable(name, 0, error) from error
+
+
+def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool) -> Source:
+    file = _file(name)
+    closing: list[Callable[[], None]] = [file.close]
     try:
-        if name != "-" and file.seekable():
-            spooled: IO[bytes] = file
-        else:
-            spooled = _copy(iter(lambda: file.read(_CHUNK), b""))
-            if name != "-":
-                file.close()
-        return _unwrap(name, spooled)
-    except OSError as error:
-        raise CaptureError(name, 0, error.strerror or str(error)) from error
+        fd = file.fileno()
+    except io.UnsupportedOperation:  # standard input that the program around us has replaced
+        return Source(name, partial(_spooled, name, FileFeed(file), quota, closing), quota, None, closing)
+    mode = os.fstat(fd)
+    if stat.S_ISREG(mode.st_mode) and not follow:
+        return Source(
+            name, partial(_read_file, name, file, mode.st_size, quota, closing), quota, None, closing
+        )
+    stop = Stop()
+    closing.append(stop.close)
+    if stat.S_ISREG(mode.st_mode):
+        growing = Growing(fd, None if name == "-" else name, stop, over)
+        return Source(name, partial(_follow, name, fd, growing, quota, closing), quota, stop, closing)
+    feed = PipeFeed(fd, stop)
+    return Source(name, partial(_spooled, name, feed, quota, closing), quota, stop, closing)
 
 
-def _unwrap(name: str, file: IO[bytes]) -> Source:
-    """Decompress until the content is no longer compressed; a compressed capture may be compressed again."""
-    wrappings: list[str] = []
-    damage: list[str] = []
-    while len(wrappings) < _MAX_WRAPPINGS:
-        magic = os.pread(file.fileno(), 4, 0)
-        if magic.startswith(GZIP_MAGIC):
-            wrappings.append("gzip")
-            opened: Any = igzip.open(file, "rb")  # type: ignore[no-untyped-call]  # isal ships no types
-        elif magic == ZSTD_MAGIC or magic in ZSTD_SKIPPABLE:
-            wrappings.append("zstd")
-            opened = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=False)
-        else:
-            break
-        file.seek(0)
-        spooled = _copy(_chunks(opened, wrappings[-1], damage))
-        file.close()
-        file = spooled
-    return Source(name, file, "+".join(wrappings), "; ".join(damage))
-
-
-def _chunks(opened: Any, kind: str, damage: list[str]) -> Iterator[bytes]:
-    """What `opened` decompresses to. Damage ends it, and is noted: the bytes before are good."""
-    while True:
+def _file(name: str) -> BinaryIO:
+    """The file, to be owned by the source; opening a named pipe does not wait for who writes to it."""
+    if name == "-":
         try:
-            chunk = opened.read(_CHUNK)
-        except (EOFError, OSError, zlib.error, igzip.BadGzipFile, zstandard.ZstdError) as error:
-            damage.append(f"{kind} data is damaged: {error}")
-            return
-        if not chunk:
-            return
-        yield chunk
+            return os.fdopen(os.dup(sys.stdin.buffer.fileno()), "rb")
+        except io.UnsupportedOperation:
+            return sys.stdin.buffer
+    if not Path(name).is_fifo():
+        return Path(name).open("rb")
+    fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(fd, True)
+    return os.fdopen(fd, "rb")
 
 
-def _copy(chunks: Iterator[bytes]) -> IO[bytes]:
-    spool = tempfile.TemporaryFile(prefix="kproxy-")  # noqa: SIM115  # Source closes it
-    try:
-        for chunk in chunks:
-            spool.write(chunk)
-        spool.flush()
-    except BaseException:
-        spool.close()
-        raise
-    return spool
+def _read_file(
+    name: str, file: BinaryIO, size: int, quota: Quota, closing: list[Callable[[], None]]
+) -> Store:
+    fd = file.fileno()
+    if compression(os.pread(fd, MAGIC_SIZE, 0)) is None:
+        return _InPlace(fd)
+    file.seek(0)  # standard input may have been read from by others
+    return _spooled(name, FileFeed(file, size), quota, closing)
+
+
+def _follow(name: str, fd: int, growing: Growing, quota: Quota, closing: list[Callable[[], None]]) -> Store:
+    size = 0
+    while size < MAGIC_SIZE and (more := growing.wait_beyond(size)) > size:
+        size = more
+    if compression(os.pread(fd, MAGIC_SIZE, 0)) is None:
+        return _InPlace(fd, growing)
+    return _spooled(name, growing, quota, closing)
+
+
+def _spooled(name: str, feed: Feed, quota: Quota, closing: list[Callable[[], None]]) -> Store:
+    spool = Spool(name, quota)
+    closing.append(spool.close)
+    return _Spooled(feed, spool)
+
+
+def _unusable(path: str, offset: int, error: OSError) -> CaptureError:
+    reason = error.strerror or str(error)
+    if error.errno == errno.ENOSPC:
+        reason = (
+            f"no room for temporary files in {spool_directory()} ({reason}); name another place in TMPDIR"
+        )
+    return CaptureError(path, offset, reason)

@@ -1,0 +1,342 @@
+"""Where the bytes of a capture come from, one after the other: files, growing files, pipes, decompression.
+
+A feed is read once, from its beginning. One that is live waits for its writer; a :class:`Stop` ends the waiting.
+What a feed carries is told by its first bytes, never by a name.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import BinaryIO, Protocol
+
+import zstandard
+from isal import igzip_lib
+
+GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952 section 2.3.1
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"  # RFC 8878 section 3.1.1
+ZSTD_SKIPPABLE = tuple(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16))  # RFC 8878 section 3.1.2
+MAGIC_SIZE = 4
+
+GATHER = 0.05
+"""Seconds for which a pipe is read on, once bytes came: handling many packets at once costs little more than one."""
+GRACE = 0.5
+"""Seconds for which a stopped pipe is still read: tcpdump writes its last packets when Ctrl-C ends it too."""
+POLL = 0.1
+"""Seconds between two looks at a file that is being written."""
+GONE = 1.0
+"""Seconds without new bytes after which a file that has lost its name counts as finished."""
+
+_CHUNK = 1 << 18
+_LEAST_STEP = 64
+_MAX_WRAPPINGS = 4
+
+
+class Feed(Protocol):
+    """Bytes in order."""
+
+    @property
+    def damage(self) -> str:
+        """Why it ended early, in words, or empty."""
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; waits for the first of them; nothing at the end, or when stopped."""
+
+    def consumed(self) -> float | None:
+        """Which share of the bytes at hand has been read, None if their number is not known."""
+
+
+class Stop:
+    """The wish to end a live feed; any thread, or a signal handler, may utter it.
+
+    :ivar requested: whether it was uttered
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._deadline = 0.0
+        self._receiver, self._sender = os.pipe()
+
+    def request(self) -> None:
+        """Wake whoever waits, for good."""
+        if not self.requested:
+            self._deadline = monotonic() + GRACE
+            self.requested = True
+            os.write(self._sender, b".")
+
+    def sleep(self, seconds: float) -> None:
+        """Wait that long, or until stopped."""
+        _wait_readable([self._receiver], seconds)
+
+    def wait_readable(self, fd: int) -> bool:
+        """Wait until `fd` can be read, or until :data:`GRACE` has passed since the stop; False for that."""
+        if not self.requested and fd in _wait_readable([fd, self._receiver], None):
+            return True
+        return bool(_wait_readable([fd], max(self._deadline - monotonic(), 0)))
+
+    def close(self) -> None:
+        """Give the file descriptors back."""
+        os.close(self._receiver)
+        os.close(self._sender)
+
+
+def _wait_readable(fds: list[int], seconds: float | None) -> list[int]:
+    """Which of the files can be read, or have ended; waits until one can."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(None if seconds is None else seconds * 1000)]
+
+
+class FileFeed:
+    """A file that nobody writes to."""
+
+    damage = ""
+
+    def __init__(self, file: BinaryIO, size: int | None = None) -> None:
+        self._file = file
+        self._size = size
+        self._read = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self._read += len(data)
+        return data
+
+    def consumed(self) -> float | None:
+        return self._read / self._size if self._size else None
+
+
+class PipeFeed:
+    """A pipe, or anything else that gives its bytes once."""
+
+    damage = ""
+
+    def __init__(self, fd: int, stop: Stop) -> None:
+        self._fd = fd
+        self._stop = stop
+
+    def read(self, size: int) -> bytes:
+        if not self._stop.wait_readable(self._fd):
+            return b""
+        parts = [os.read(self._fd, size)]
+        size -= len(parts[0])
+        deadline = monotonic() + GATHER
+        while parts[-1] and size and _wait_readable([self._fd], max(deadline - monotonic(), 0)):
+            parts.append(os.read(self._fd, size))
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def consumed(self) -> float | None:
+        return None
+
+
+class Growing:
+    """A regular file that is still being written, followed by its descriptor as ``tail -f`` does.
+
+    :param path: its name, None if it has none that is known
+    :param over: tells whether nothing more will be written to it, as when another file has taken its turn
+    """
+
+    damage = ""
+
+    def __init__(self, fd: int, path: str | None, stop: Stop, over: Callable[[], bool] | None = None) -> None:
+        self._fd = fd
+        self._path = path
+        self._stop = stop
+        self._over = over
+        self._read = 0
+
+    def wait_beyond(self, size: int) -> int:
+        """The size of the file, as soon as it is more than `size`; `size` if it will not be."""
+        lost_name: float | None = None
+        while not self._stop.requested:
+            over = self._over is not None and self._over()  # before the size, which then is the last
+            now = os.fstat(self._fd).st_size
+            if now > size:
+                return now
+            if over:
+                return size
+            if now < size:
+                self.damage = (
+                    f"the file was cut to {now} bytes while it was followed: what stood there can no longer be "
+                    "shown, and what is written from now on is not read"
+                )
+                return size
+            if self._has_name():
+                lost_name = None
+            elif lost_name is None:
+                lost_name = monotonic()
+            elif monotonic() - lost_name > GONE:
+                self.damage = (
+                    "the file was moved or deleted, and is no longer written to: following it ended here"
+                )
+                return size
+            self._stop.sleep(POLL)
+        return size
+
+    def read(self, size: int) -> bytes:
+        known = self.wait_beyond(self._read)
+        data = os.pread(self._fd, min(size, known - self._read), self._read)
+        self._read += len(data)
+        return data
+
+    def consumed(self) -> float | None:
+        return None
+
+    def _has_name(self) -> bool:
+        if self._path is None:
+            return True
+        try:
+            return os.path.samestat(Path(self._path).stat(), os.fstat(self._fd))
+        except OSError:
+            return False
+
+
+class _Resumed:
+    """A feed whose first bytes were already looked at."""
+
+    def __init__(self, head: bytes, rest: Feed) -> None:
+        self._head = head
+        self._rest = rest
+
+    @property
+    def damage(self) -> str:
+        return self._rest.damage
+
+    def read(self, size: int) -> bytes:
+        if not self._head:
+            return self._rest.read(size)
+        data, self._head = self._head[:size], self._head[size:]
+        return data
+
+    def consumed(self) -> float | None:
+        return self._rest.consumed()
+
+
+class _Decompressor(Protocol):
+    """What both libraries offer for one gzip member, or one zstd frame."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """A way to compress.
+
+    :ivar name: what it is called
+    :ivar make: makes what decompresses one member, or frame
+    :ivar step: bytes decompressed at a time. Their output is in memory, and lost where they are damaged: deflate makes
+        up to a thousand bytes of one, zstd up to 32,000
+    """
+
+    name: str
+    make: Callable[[], _Decompressor]
+    step: int
+
+
+GZIP = Compression("gzip", lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP), 1 << 14)
+ZSTD = Compression("zstd", lambda: zstandard.ZstdDecompressor().decompressobj(), 1 << 12)
+
+_FAULTS: tuple[type[Exception], ...] = (zstandard.ZstdError, igzip_lib.IsalError)  # type: ignore[assignment]  # isal's stub takes the class for an instance
+
+
+def compression(magic: bytes) -> Compression | None:
+    """How a feed is compressed that begins with these four bytes, None if it is not."""
+    if magic.startswith(GZIP_MAGIC):
+        return GZIP
+    return ZSTD if magic == ZSTD_MAGIC or magic in ZSTD_SKIPPABLE else None
+
+
+class _Decompressed:
+    """What a compressed feed decompresses to: of all members, or frames, one after the other.
+
+    Damage ends it, and is noted: the bytes before are good.
+    """
+
+    def __init__(self, compressed: Feed, how: Compression) -> None:
+        self._compressed = compressed
+        self._how = how
+        self._member: _Decompressor | None = None
+        self._input = b""
+        self._at = 0
+        self._output = memoryview(b"")
+        self._fault = ""
+        self._ended = False
+
+    @property
+    def damage(self) -> str:
+        return "; ".join(filter(None, (self._compressed.damage, self._fault)))
+
+    def read(self, size: int) -> bytes:
+        parts: list[memoryview] = []
+        while size and (part := self._part(size, wait=not parts)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def consumed(self) -> float | None:
+        return self._compressed.consumed()
+
+    def _part(self, size: int, *, wait: bool) -> memoryview:
+        while not self._output and not self._ended and (wait or self._at < len(self._input)):
+            self._output = memoryview(self._decompress())
+        part, self._output = self._output[:size], self._output[size:]
+        return part
+
+    def _decompress(self) -> bytes:
+        """What the next bytes of the input decompress to, if anything yet."""
+        if self._at >= len(self._input):
+            self._input, self._at = self._compressed.read(_CHUNK), 0
+            if not self._input:
+                self._end("it ends too early" if self._member is not None else "")
+                return b""
+        if self._member is None:
+            self._input, self._at = (
+                self._input[self._at :].lstrip(b"\0"),
+                0,
+            )  # padding, which gzip(1) takes too
+            self._member = self._how.make() if self._input else None
+            return b""
+        # smaller towards the end, where a checksum may turn out wrong: what is decompressed with it is lost
+        size = max(min(self._how.step, (len(self._input) - self._at) // 2), _LEAST_STEP)
+        step = self._input[self._at : self._at + size]
+        try:
+            data = self._member.decompress(step)
+        except _FAULTS as error:
+            self._end(str(error))
+            return b""
+        self._at += len(step)
+        if self._member.eof:
+            self._at -= len(self._member.unused_data)
+            self._member = None
+        return data
+
+    def _end(self, fault: str) -> None:
+        self._ended = True
+        self._fault = f"{self._how.name} data is damaged: {fault}" if fault else ""
+
+
+def unwrapped(feed: Feed) -> tuple[Feed, str]:
+    """The feed decompressed, as often as it was compressed, and how it was: ``gzip``, ``gzip+zstd`` or empty."""
+    wrappings: list[str] = []
+    while True:
+        head = b""
+        while len(head) < MAGIC_SIZE and (more := feed.read(MAGIC_SIZE - len(head))):
+            head += more
+        feed = _Resumed(head, feed)
+        how = compression(head)
+        if how is None or len(wrappings) == _MAX_WRAPPINGS:
+            return feed, "+".join(wrappings)
+        wrappings.append(how.name)
+        feed = _Decompressed(feed, how)
