@@ -8,7 +8,7 @@ The chain, each step in fixed-size blocks so that memory does not grow with the 
     assembler = TcpAssembler(index)                # fills the index as it goes
     for block in packets:
         segments = assembler.feed(block)           # SegmentBlock: in-order payload of this block
-        joined, starts = segments.payload()        # its bytes in one object; row r begins at starts[r]
+        memory, places = segments.memory()         # its bytes, in place; row r begins at places[r]
     tail = assembler.finish()                      # SegmentBlock: what still waited behind holes
 
 What the layer above relies on:
@@ -30,8 +30,9 @@ first win.
 *Gaps* are explicit rows (``segments.gaps``) with the number of missing bytes and a cause: not captured (the
 peer acknowledged them), cut by the snapshot length, or unknown. ``gaps.segment[g]`` is the row before which
 gap ``g`` lies. A hole delays the rows behind it until it is filled or declared lost: when the receiver has
-acknowledged past it (or reset) and ``GRACE`` of capture time went by, when more than a bounded amount
-waits behind it, when a new connection takes the place of this one, or at ``finish()``.
+acknowledged past it (or reset) and ``GRACE`` of capture time went by, when a minute went by without that, when
+more than a bounded amount waits behind it, when a new connection takes the place of this one, or at ``finish()``.
+The packets of all connections tell how late it is, so that a connection gone silent does not wait for its own.
 
 *Connections* (``assembler.connections``, module :mod:`.connections`) are columns too, one row per
 connection, grown in place: ``a``, ``b`` (endpoint ids), ``generation``, ``first_number``, ``first_time``,
@@ -45,8 +46,12 @@ resolved by the address book: ``packets.addresses.text(id)`` is ``"10.0.0.1:9092
 
 *Bytes on demand.* ``index.read(stream, start, end)`` gives the bytes of a stretch of a stream, and raises
 ``MissingBytes`` where a gap lies in it; ``index.pieces(stream, start, end)`` gives their places in the
-file as arrays ``(position, offset, length)``; ``index.time_at(stream, position)`` is the capture time of the
-packet that carried that byte.
+file as arrays ``(position, offset, length)``; ``index.pieces_of_many(streams, starts, ends)`` those of many at once.
+
+*Live captures* (``source.live``: a pipe, or a file opened with ``follow=True``) need nothing else: a block comes as
+soon as there is a whole packet, iterating waits for it, and ``source.stop()``, from any thread or signal handler, ends
+it. What cannot be read twice (pipes, compressed files, decrypted TLS) is kept in a bounded spool; where the oldest
+bytes had to go, ``source.held(offset)`` is false and ``source.read`` raises :class:`~captures.packets.errors.Dropped`.
 
 *Nothing is dropped in silence.* ``packets.statistics`` counts every record that did not become a TCP packet
 by reason, and lists damaged places of the file. ``packets.secrets`` holds the TLS key logs of pcapng
@@ -60,7 +65,10 @@ from captures.packets.addresses import AddressBook
 from captures.packets.connections import Connection, Connections
 from captures.packets.errors import CaptureError
 from captures.packets.index import MissingBytes, SegmentIndex
-from captures.packets.reader import PacketReader, read_packets
+from captures.packets.joined import JoinedSource
+from captures.packets.memory import Memory
+from captures.packets.merged import JoinedReader, open_files, read_packets
+from captures.packets.reader import PacketReader
 from captures.packets.source import Source, open_source
 from captures.packets.table import (
     ACK,
@@ -75,7 +83,7 @@ from captures.packets.table import (
     SegmentBlock,
     Statistics,
 )
-from captures.packets.tcp import GRACE, TcpAssembler
+from captures.packets.tcp import GRACE, Conflict, TcpAssembler
 
 __all__ = [
     "ACK",
@@ -86,11 +94,15 @@ __all__ = [
     "SYN",
     "AddressBook",
     "CaptureError",
+    "Conflict",
     "Connection",
     "Connections",
     "Damage",
     "GapCause",
     "Gaps",
+    "JoinedReader",
+    "JoinedSource",
+    "Memory",
     "MissingBytes",
     "PacketBlock",
     "PacketReader",
@@ -99,6 +111,7 @@ __all__ = [
     "Source",
     "Statistics",
     "TcpAssembler",
+    "open_files",
     "open_source",
     "read_packets",
 ]

@@ -8,12 +8,14 @@ offsets for :meth:`captures.packets.source.Source.read`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from captures.packets.memory import Memory
 
 if TYPE_CHECKING:
     from captures.packets.addresses import AddressBook
@@ -25,6 +27,9 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 UInt16s = NDArray[np.uint16]
 UInt32s = NDArray[np.uint32]
+
+PADDING = 128
+"""Spare zero bytes behind every buffer, so that a gather of a fixed-size header never leaves it."""
 
 # TCP flags as in the header's 14th byte (RFC 9293 section 3.1).
 FIN = 0x01
@@ -58,11 +63,13 @@ class Damage:
     :ivar offset: byte offset in the (decompressed) capture
     :ivar skipped: bytes passed over to go on; 0 if reading ended here
     :ivar reason: what is wrong, in words
+    :ivar path: the file
     """
 
     offset: int
     skipped: int
     reason: str
+    path: str = ""
 
 
 @dataclass(slots=True)
@@ -93,16 +100,34 @@ class Statistics:
     cut: int = 0
     damage: list[Damage] = field(default_factory=list)
 
+    def add(self, other: Statistics) -> None:
+        """Count what was met in another file too."""
+        for each in fields(self):
+            total = getattr(self, each.name)
+            total += getattr(other, each.name)
+            setattr(self, each.name, total)
+
+
+@dataclass(slots=True)
+class Window:
+    """A stretch of a source that is in memory.
+
+    :ivar data: its bytes; the array is longer than that, the rest is padding
+    :ivar offset: offset of ``data[0]`` in the source
+    :ivar size: how many bytes
+    """
+
+    data: Bytes
+    offset: int
+    size: int
+
 
 @dataclass(slots=True)
 class PacketBlock:
-    """The TCP packets of one block of a capture file, one row each, in file order.
+    """The TCP packets of one block of a capture, one row each, in file order; of several files, in time order.
 
     :ivar source: where the bytes are
-    :ivar data: the bytes ``[file_offset, file_offset + size)`` of the source, already in memory; the array
-        is longer than that, the rest is padding
-    :ivar file_offset: offset of ``data[0]`` in the source
-    :ivar size: bytes of this block
+    :ivar windows: those in memory: one stretch, or several where files are merged
     :ivar addresses: the endpoints that ``src`` and ``dst`` number
     :ivar number: int64, 1-based number of the packet record in the file (what Wireshark shows)
     :ivar time: int64, capture time
@@ -119,10 +144,11 @@ class PacketBlock:
     :ivar comments: pcapng packet comments by packet number, TCP or not
     """
 
+    PLACES: ClassVar[tuple[str, ...]] = ("offset",)
+    """Columns that hold offsets in the source."""
+
     source: Source
-    data: Bytes
-    file_offset: int
-    size: int
+    windows: tuple[Window, ...]
     addresses: AddressBook
     number: Int64s
     time: Int64s
@@ -140,6 +166,14 @@ class PacketBlock:
 
     def __len__(self) -> int:
         return len(self.number)
+
+    def bytes_at(self, offset: int, size: int) -> bytes:
+        """Bytes of the source, from memory if they are there."""
+        for window in self.windows:
+            begin = offset - window.offset
+            if 0 <= begin <= window.size - size:
+                return window.data[begin : begin + size].tobytes()
+        return self.source.read(offset, size)
 
 
 @dataclass(slots=True)
@@ -205,29 +239,48 @@ class SegmentBlock:
     def __len__(self) -> int:
         return len(self.stream)
 
-    def payload(self, padding: int = 0) -> tuple[bytes, Int64s]:
+    def memory(self) -> tuple[Memory, Int64s]:
+        """The bytes of all rows, where they lie in memory already if possible.
+
+        Those of earlier blocks (they waited behind a hole) are read from the source.
+
+        :returns: the bytes, and where in them each row begins (int64)
+        """
+        windows = () if self.block is None else self.block.windows
+        if len(windows) == 1:
+            data, places = windows[0].data, self.offset - windows[0].offset
+            places[(places < 0) | (places + self.length > windows[0].size)] = -1
+        else:
+            data, places = self._gathered(windows)
+        memory = Memory(data)
+        for row in np.flatnonzero(places < 0).tolist():
+            places[row] = memory.add(self._read(int(self.offset[row]), int(self.length[row])))
+        return memory, places
+
+    def _gathered(self, windows: tuple[Window, ...]) -> tuple[Bytes, Int64s]:
+        """What the rows have of several windows, one behind the other, and where in it each row begins; -1 if not."""
+        places = np.full(len(self), -1, np.int64)
+        parts, size = [], 0
+        for window in windows:
+            begin = self.offset - window.offset
+            inside = (begin >= 0) & (begin + self.length <= window.size)
+            if inside.any():
+                low, high = int(begin[inside].min()), int((begin + self.length)[inside].max())
+                places[inside] = begin[inside] + size - low
+                parts.append(window.data[low:high])
+                size += high - low
+        return np.concatenate([*parts, np.zeros(PADDING, np.uint8)]), places
+
+    def _read(self, offset: int, size: int) -> bytes:
+        assert self.source is not None
+        # a spool may have dropped them meanwhile: framing goes on behind, and who reads the frame is told
+        return self.source.read_or_zeros(offset, size)
+
+    def payload(self) -> tuple[bytes, Int64s]:
         """All bytes of the block in one object, in row order.
 
-        Bytes of the block in memory are sliced from there; those of earlier blocks (they waited behind a
-        hole) are read from the source.
-
-        :param padding: zero bytes to append, so that fixed-size gathers near the end stay inside
         :returns: the bytes, and for each row the index of its first byte (int64)
         """
-        starts = np.cumsum(self.length) - self.length
-        block = self.block
-        if block is None:
-            parts: list[bytes | memoryview] = [b""] * len(self)
-            elsewhere = list(range(len(self)))
-        else:
-            begin = self.offset - block.file_offset
-            end = begin + self.length
-            view = block.data.data
-            parts = [view[low:high] for low, high in zip(begin.tolist(), end.tolist(), strict=True)]
-            elsewhere = np.flatnonzero((begin < 0) | (end > block.size)).tolist()
-        for row in elsewhere:
-            assert self.source is not None
-            parts[row] = self.source.read(int(self.offset[row]), int(self.length[row]))
-        if padding:
-            parts.append(bytes(padding))
-        return b"".join(parts), starts
+        memory, places = self.memory()
+        cells = zip(places.tolist(), self.length.tolist(), strict=True)
+        return b"".join(memory.read(*cell) for cell in cells), np.cumsum(self.length) - self.length

@@ -19,9 +19,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from captures.packets.table import Bools, Bytes, Int64s, UInt32s
 
-PADDING = 128
-"""Spare zero bytes behind every buffer, so that a gather of a fixed-size header never leaves it."""
-
 _SAMPLE = 256
 """Records followed one by one to learn how large they are."""
 _FEW = 8_192

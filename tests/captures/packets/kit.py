@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,13 @@ def pcapng_of(pcap: bytes, secrets: bytes) -> bytes:
         parts.append(enhanced(frame, seconds * 1_000_000 + micros, wire=wire))
         at += 16 + captured
     return b"".join(parts)
+
+
+def rotated(pcap: bytes, packets: int) -> list[bytes]:
+    """A pcap (little-endian) as the files that a capture with rotation leaves, of so many packets each."""
+    starts, at = [], 24
+    while at < len(pcap):
+        starts.append(at)
+        at += 16 + struct.unpack_from("<I", pcap, at + 8)[0]
+    edges = [*starts[::packets], len(pcap)]
+    return [pcap[:24] + pcap[low:high] for low, high in pairwise(edges)]

@@ -12,8 +12,8 @@ import pytest
 from captures.packets import open_source
 from captures.packets.pcap import PcapFormat
 from captures.packets.pcapng import PcapngFormat
-from captures.packets.table import Bytes, Statistics
-from captures.packets.walk import PADDING, RecordLayout, _walk_one_by_one, resync, walk
+from captures.packets.table import PADDING, Bytes, Statistics
+from captures.packets.walk import RecordLayout, _walk_one_by_one, resync, walk
 from tests.captures.packets.kit import MS, T0, Record, enhanced, interface, pcap, section
 
 

@@ -1,0 +1,43 @@
+"""The hosts format (hosts(5), RFC 952): on each line an address and its names, the official one first, then aliases.
+
+From ``#`` on a line is a comment. An address may have a port here, which names that endpoint alone: where the brokers
+of a cluster share a machine, or its ports are forwarded, it tells them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from captures.names.entries import Entry, LineError, Lines, is_address
+
+_WITH_PORT = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<v4>[^:]+)):(?P<port>[0-9]{1,5})")
+_MOST = 0xFFFF
+
+
+def entries(lines: Lines) -> Iterator[Entry]:
+    """Yield what the lines say.
+
+    :raises LineError: at the first that makes no sense
+    """
+    for number, line in lines:
+        first, *names = line.partition("#")[0].split() or [""]
+        if not first:
+            continue
+        end = endpoint(first)
+        if end is None:
+            raise LineError(number, f"{first!r} is no IP address")
+        if not names:
+            raise LineError(number, f"there is no name after {first}")
+        yield Entry(*end, tuple(names))
+
+
+def endpoint(text: str) -> tuple[str, int | None] | None:
+    """Split ``10.0.0.1``, ``10.0.0.1:9092``, ``::1`` and ``[::1]:9092``; None if it is no address."""
+    if is_address(text):
+        return text, None
+    found = _WITH_PORT.fullmatch(text)
+    if found is None:
+        return None
+    host, port = found["v6"] or found["v4"], int(found["port"])
+    return (host, port) if is_address(host) and port <= _MOST else None

@@ -1,0 +1,189 @@
+"""The clocks of the files that make up one capture: compared, aligned, and packets that several files have.
+
+The files are compared two by two. From the file that begins first each other one is reached over those with which it
+shares most packets; its clock is aligned by the offsets on that way. Files that share no packets with others stay as
+they are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, islice
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.packets.addresses import AddressBook
+from captures.packets.clock_offsets import (
+    MOST_KEPT,
+    ClockOffset,
+    Once,
+    Sightings,
+    UInt64s,
+    clock_offset,
+    keys_of,
+)
+from captures.packets.files import CaptureFile
+from captures.packets.table import Bools, Int64s, PacketBlock
+
+_ALL_PAIRS = 32
+"""Of more files only those are compared that overlap in time."""
+_LEAST_KEPT = 1 << 12
+_REMEMBERED = 1 << 15
+"""Packets among which those that another file has are looked for."""
+
+
+class Compared(NamedTuple):
+    """Two files whose clocks were compared.
+
+    :ivar file: the file
+    :ivar reference: the file it was compared with, which is nearer to the first
+    :ivar offset: how far its clock is ahead of the other one's
+    """
+
+    file: CaptureFile
+    reference: CaptureFile
+    offset: ClockOffset
+
+
+class Clocks:
+    """Collects what tells the clocks of files apart, while these are read.
+
+    :param addresses: of all files
+    :param files: all of them
+    """
+
+    def __init__(self, addresses: AddressBook, files: list[CaptureFile]) -> None:
+        most = max(2 * MOST_KEPT // max(len(files), 1), _LEAST_KEPT)
+        self._files = files
+        self._sightings = [Sightings(addresses, most) for _ in files]
+        self._times: list[tuple[int, int] | None] = [None for _ in files]
+
+    def see(self, file: int, block: PacketBlock) -> None:
+        """Take in packets of a file, with the times that it gives them."""
+        if not len(block):
+            return
+        self._sightings[file].add(block)
+        low, high = self._times[file] or (1 << 62, 0)
+        self._times[file] = min(low, int(block.time.min())), max(high, int(block.time.max()))
+
+    def compare(self) -> list[Compared]:
+        """Return what could be compared, in an order in which references come before those that refer to them."""
+        count, seen = len(self._sightings), [each.once() for each in self._sightings]
+        found: dict[tuple[int, int], ClockOffset] = {}
+        pairs = combinations(range(count), 2) if count <= _ALL_PAIRS else self._overlapping()
+        for one, other in pairs:
+            offset = clock_offset(seen[one], seen[other])
+            if offset is not None:
+                found[one, other] = offset
+        return list(self._tree(found, seen))
+
+    def _overlapping(self) -> Iterator[tuple[int, int]]:
+        """Yield the pairs of files that overlap in time."""
+        spans = sorted((*span, file) for file, span in enumerate(self._times) if span is not None)
+        for at, (_, end, one) in enumerate(spans):
+            for begin, _, other in islice(spans, at + 1, None):
+                if begin > end:
+                    break
+                yield min(one, other), max(one, other)
+
+    def _tree(self, found: dict[tuple[int, int], ClockOffset], seen: list[Once]) -> Iterator[Compared]:
+        """Reach as many files as can be, each over the pair with the most packets; begin anew where none is left."""
+        reached: set[int] = set()
+        while True:
+            edges = [pair for pair in found if len(reached.intersection(pair)) == 1]
+            if edges:
+                pair = max(edges, key=lambda pair: found[pair].packets)
+                reference, file = sorted(pair, key=lambda number: number not in reached)
+                reached.add(file)
+                offset = found.get((reference, file)) or clock_offset(seen[reference], seen[file])
+                assert offset is not None, "what they share does not depend on which comes first"
+                yield Compared(self._files[file], self._files[reference], offset)
+                continue
+            beginnings = [min(pair) for pair in found if not reached.intersection(pair)]
+            if not beginnings:
+                return
+            reached.add(min(beginnings))
+
+
+def aligned(times: Int64s, offsets: tuple[ClockOffset, ...]) -> Int64s:
+    """Return times by the clock that is reached by taking away offsets, one after the other."""
+    for offset in offsets:
+        times = times - offset.at(times)
+    return times
+
+
+class Copies:
+    """Tells packets that were already handed out from another file; what was sent again is no copy.
+
+    :ivar count: how many there were
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._key: UInt64s = np.empty(0, np.uint64)
+        self._file: Int64s = np.empty(0, np.int64)
+        self._near = 0  # packets that may have copies after the last time that several files were read
+        self._waiting: deque[tuple[PacketBlock, Int64s]] = deque()
+        self._waiting_packets = 0
+
+    def fresh(self, block: PacketBlock, file: Int64s, *, several: bool) -> Bools:
+        """Return which packets are to be handed out: the n-th of a kind from whichever file has it first.
+
+        :param block: the next packets, in the order in which they are handed out
+        :param file: which file each is from
+        :param several: whether several files are being read
+        """
+        if several:
+            self._near = _REMEMBERED
+        elif not self._near:
+            self._wait(block, file)
+            return np.ones(len(block), np.bool_)
+        else:
+            self._near = max(self._near - len(block), 0)
+        self._waiting_packets = 0
+        while self._waiting:
+            earlier, its_file = self._waiting.popleft()
+            self._remember(keys_of(earlier), its_file)
+        key = keys_of(block)
+        fresh = self._without_copies(key, file)
+        self._remember(key, file)
+        self.count += len(block) - int(fresh.sum())
+        return fresh
+
+    def _wait(self, block: PacketBlock, file: Int64s) -> None:
+        """Keep packets in case another file begins here; without one they need no key."""
+        self._waiting.append((replace(block, windows=()), file))
+        self._waiting_packets += len(block)
+        while self._waiting_packets - len(self._waiting[0][0]) >= _REMEMBERED:
+            self._waiting_packets -= len(self._waiting.popleft()[0])
+
+    def _remember(self, key: UInt64s, file: Int64s) -> None:
+        self._key = np.append(self._key, key)[-_REMEMBERED:]
+        self._file = np.append(self._file, file)[-_REMEMBERED:]
+
+    def _without_copies(self, key: UInt64s, file: Int64s) -> Bools:
+        count = len(key)
+        key, file = np.append(self._key, key), np.append(self._file, file)
+        arrival = np.arange(len(key))
+        in_file = _rank(np.lexsort((arrival, file, key)), key, file)
+        order = np.lexsort((arrival, key))
+        new = np.append(True, key[order][1:] != key[order][:-1])
+        # the highest rank so far of the same key; ranks are below the number of packets, so keys stay apart
+        rank = in_file[order] + np.cumsum(new) * len(key)
+        before = np.maximum.accumulate(np.append(-1, rank))[:-1]
+        fresh = np.empty(len(key), np.bool_)
+        fresh[order] = rank > before
+        return fresh[-count:]
+
+
+def _rank(order: Int64s, *columns: Int64s | UInt64s) -> Int64s:
+    """Return how many equal rows come before each row, in an order that has equal rows together."""
+    new = np.ones(len(order), np.bool_)
+    new[1:] = np.logical_or.reduce([column[order][1:] != column[order][:-1] for column in columns])
+    place = np.arange(len(order))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    return rank

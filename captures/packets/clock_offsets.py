@@ -1,0 +1,325 @@
+"""How far apart the clocks of two captures are, told by packets that both have seen.
+
+A packet captured at two hosts has two times, which differ by the offset of the clocks and by the delay of the network.
+One direction alone does not tell the two apart. In both directions it does, as in NTP (RFC 5905 section 8): where the
+first capture sees a packet first, the difference is the offset plus a delay, in the other direction it is the offset
+less a delay. The smallest delay of each direction counts, as the least disturbed one: the offset lies between the two,
+its middle is the estimate, and half the distance is how far off it may be.
+
+Nothing says where the captures were made. Which of the two saw a direction first is told by the differences themselves,
+since no packet arrives before it was sent.
+
+Clocks drift. The estimate is made in several windows of time; if they agree within their uncertainty the offset is
+constant, else they lie on a line, else (a clock was set) it is followed from window to window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.packets.addresses import AddressBook
+from captures.packets.table import Bools, Int64s, PacketBlock
+
+UInt64s = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+
+MOST_KEPT = 1 << 17
+"""Packets kept of a capture. Of more of them a part is taken, in every capture the same: by their sequence numbers."""
+
+LEAST_SHARED = 4
+"""Fewer packets in both captures tell nothing: they may have been sent again."""
+
+_LOTS = 1 << 24
+_EVERY = slice(None)
+_SAME = 10_000_000
+"""ns within which a packet captured again is the same packet on another interface, not sent again."""
+_PACKETS_A_WINDOW = 32
+"""Packets of each direction that a window should have."""
+_MOST_WINDOWS = 64
+_MOST_DRIFT = 1e-3
+"""What a clock may run fast or slow; NTP corrects at most half of it (MAXFREQ in RFC 5905)."""
+_FEW = 3
+"""With fewer windows there is no line through them."""
+_LEAST = 1_000.0
+"""ns that two estimates may differ in any case: many captures have microseconds only."""
+_MOST = 0.99
+"""The share of packets of which the others, held up or sent again, are seldom more than twice as late."""
+_MOST_OF_THEM = 0.9
+"""The share of windows that have to agree; in the others all packets may have been held up."""
+
+
+class Once(NamedTuple):
+    """Packets that a capture has once.
+
+    :ivar key: what tells each from all others, rising
+    :ivar time: ns since the epoch
+    :ivar hosts: two rows, numbers of the hosts that they went from and to; they mean something in this capture only
+    """
+
+    key: UInt64s
+    time: Int64s
+    hosts: Int64s
+
+
+class Sightings:
+    """Packets as one capture saw them: what tells them from others, and when.
+
+    The captures that are compared must number their endpoints by one address book.
+
+    :param addresses: of all captures
+    :param most: packets to keep
+    """
+
+    def __init__(self, addresses: AddressBook, most: int = MOST_KEPT) -> None:
+        self._addresses = addresses
+        self._most = most
+        self._bits = 0  # how many bits of the lot of a packet have to be 0
+        self._parts: list[tuple[UInt64s, Int64s]] = []
+        self._size = 0
+
+    def add(self, block: PacketBlock) -> None:
+        """Take in the packets of a block that have payload: what keeps a connection alive is always the same."""
+        lot = _lots(block.seq.astype(np.int64))
+        rows = np.flatnonzero((lot < _LOTS >> self._bits) & (block.length > 1) & (block.time > 0))
+        if not len(rows):
+            return
+        self._parts.append((keys_of(block, rows), np.stack([block.time, block.src, block.dst, lot])[:, rows]))
+        self._size += len(rows)
+        while self._size > self._most:
+            self._bits += 1
+            kept = [rest[3] < _LOTS >> self._bits for _, rest in self._parts]
+            self._parts = [
+                (key[few], rest[:, few]) for (key, rest), few in zip(self._parts, kept, strict=True)
+            ]
+            self._size = sum(len(key) for key, _ in self._parts)
+
+    def once(self) -> Once:
+        """Return the packets that were sent once."""
+        if not self._parts:
+            return Once(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((2, 0), np.int64))
+        key = np.concatenate([key for key, _ in self._parts])
+        rest = np.concatenate([rest for _, rest in self._parts], axis=1)
+        order = np.lexsort((rest[0], key))
+        key, rest = key[order], rest[:, order]
+        first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        last = np.append(first[1:], len(key)) - 1
+        first = first[rest[0][last] - rest[0][first] <= _SAME]
+        return Once(key[first], rest[0][first], self._hosts(rest[1:3, first]))
+
+    def _hosts(self, ends: Int64s) -> Int64s:
+        known, inverse = np.unique(ends, return_inverse=True)
+        hosts = [self._addresses.address(end) for end in known.tolist()]
+        numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
+        found = np.array([numbers[host] for host in hosts], np.int64)[inverse].reshape(ends.shape)
+        # both ends on one host: its processes stand for hosts
+        found[:, found[0] == found[1]] = ends[:, found[0] == found[1]] + len(numbers)
+        return found
+
+
+def keys_of(block: PacketBlock, rows: Int64s | slice = _EVERY) -> UInt64s:
+    """Return what tells each packet from all others, but not from itself captured elsewhere: 64-bit hashes."""
+
+    def wide(column: NDArray[Any]) -> UInt64s:
+        return column[rows].astype(np.uint64)
+
+    ends = wide(block.src) << np.uint64(32) | wide(block.dst)
+    numbers = wide(block.seq) << np.uint64(32) | wide(block.ack)
+    rest = wide(block.length) << np.uint64(8) | wide(block.flags)
+    return _mixed(_mixed(_mixed(ends) ^ numbers) ^ rest)
+
+
+def _lots(seq: Int64s) -> Int64s:
+    """Return numbers below :data:`_LOTS` that are as good as drawn, the same for the same sequence number."""
+    lots: Int64s = seq * 0x9E3779B1 >> 8 & _LOTS - 1
+    return lots
+
+
+def _mixed(value: UInt64s) -> UInt64s:
+    """Scramble numbers so that every bit of the result depends on every bit of them (SplitMix64's finaliser)."""
+    value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ value >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return value ^ value >> np.uint64(31)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """How far one clock is ahead of another.
+
+    A constant offset has one moment; one that drifts has one too, and a drift; an irregular one has many.
+
+    :ivar packets: how many were seen by both
+    :ivar moments: ns since the epoch, rising, by the clock that is ahead
+    :ivar offsets: ns it is ahead at these moments; between two of them the offset changes evenly
+    :ivar drift: seconds gained in a second
+    :ivar lead: ns by which the capture may have seen a packet earlier than the other one, rare ones aside: twice the
+        usual delay of the network
+    :ivar uncertainty: ns that the offset may be off; None if packets were seen in one direction only: then the delay
+        of the network is in the offset
+    """
+
+    packets: int
+    moments: Int64s
+    offsets: Int64s
+    drift: float
+    uncertainty: int | None
+    lead: int = 0
+
+    @property
+    def offset(self) -> int:
+        """Offset at the first moment, in ns."""
+        return int(self.offsets[0])
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is more than what is not known about it."""
+        return self.irregular or bool(self.drift) or abs(self.offset) > max(self.uncertainty or 0, _LEAST)
+
+    @property
+    def irregular(self) -> bool:
+        """Whether the clock was set, or ran unevenly."""
+        return len(self.moments) > 1
+
+    def at(self, times: Int64s) -> Int64s:
+        """Return how far the clock is ahead at times of its own, in ns; take it from them to align them."""
+        since = times - self.moments[0]
+        more: Floats
+        if self.irregular:
+            more = np.interp(since, self.moments - self.moments[0], self.offsets - self.offset)
+        else:
+            more = since * self.drift
+        ahead: Int64s = self.offset + np.rint(more).astype(np.int64)
+        return ahead
+
+
+def clock_offset(first: Once, second: Once) -> ClockOffset | None:
+    """Return how far the second capture's clock is ahead of the first one's; None if they share too few packets."""
+    _, at, also_at = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
+    if len(at) < LEAST_SHARED:
+        return None
+    time = second.time[also_at]
+    difference = time - first.time[at]
+    found = offset_of(time, difference, *first.hosts[:, at])
+    earlier = found.at(time) - difference
+    return replace(found, lead=max(2 * int(np.quantile(earlier, _MOST)), 0))
+
+
+def offset_of(time: Int64s, difference: Int64s, source: Int64s, target: Int64s) -> ClockOffset:
+    """Return the offset that explains the differences between two times of each of some packets.
+
+    :param time: ns since the epoch, by the clock whose offset is wanted
+    :param difference: ns, that time less the other one
+    :param source: number of the host that sent the packet
+    :param target: number of the host it was sent to
+    """
+    forward, decided = _directions(difference, source, target)
+    middle = int(np.median(difference))
+    if not decided.any():
+        return ClockOffset(len(time), time[:1], np.array([middle]), 0.0, None)
+    order = np.flatnonzero(decided)[np.argsort(time[decided], kind="stable")]
+    begin, forward = time[order[:1]], forward[order]
+    # counted from their middle, floats hold nanoseconds even if a clock was never set
+    since, ahead = time[order] - begin, (difference[order] - middle).astype(np.float64)
+    windows = _Windows.of(since, ahead, forward)
+    if windows.agree:
+        return ClockOffset(len(time), begin, windows.middle + middle, 0.0, windows.uncertainty)
+    drift = windows.slope
+    level = _Windows.of(since, ahead - since * drift, forward)
+    if level.agree and abs(drift) <= _MOST_DRIFT:
+        return ClockOffset(len(time), begin, level.middle + middle, drift, level.uncertainty)
+    offsets = np.rint(windows.offset).astype(np.int64) + middle
+    return ClockOffset(len(time), windows.moment + begin, offsets, 0.0, windows.uncertainty)
+
+
+def _directions(difference: Int64s, source: Int64s, target: Int64s) -> tuple[Bools, Bools]:
+    """Tell which packets the first capture saw first, and of which that can be told.
+
+    Between two hosts the direction with the larger differences is the one in which the delay is added.
+    """
+    up = source < target
+    pairs = np.stack([np.minimum(source, target), np.maximum(source, target)])
+    _, which = np.unique(pairs, axis=1, return_inverse=True)
+    which = which.reshape(-1)
+    upwards, downwards = _medians(difference, which, up), _medians(difference, which, ~up)
+    decided: Bools = ~(np.isnan(upwards) | np.isnan(downwards))[which]
+    forward: Bools = up == (upwards >= downwards)[which]
+    return forward, decided
+
+
+def _medians(values: Int64s, group: Int64s, chosen: Bools) -> Floats:
+    """Return the median of the chosen values of each group, numbered from 0; NaN where there are none."""
+    medians = np.full(int(group.max(initial=-1)) + 1, np.nan)
+    values, group = values[chosen], group[chosen]
+    order = np.lexsort((values, group))
+    known, begin, count = np.unique(group[order], return_index=True, return_counts=True)
+    medians[known] = values[order][begin + count // 2]
+    return medians
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """The estimates of some windows of time.
+
+    :ivar moment: ns since the first packet
+    :ivar offset: ns
+    :ivar distance: ns, half of what the two directions lie apart
+    """
+
+    moment: Int64s
+    offset: Floats
+    distance: Floats
+
+    @classmethod
+    def of(cls, since: Int64s, ahead: Floats, forward: Bools) -> _Windows:
+        """Make windows that have enough packets of both directions.
+
+        :param since: ns since the first packet, rising
+        :param ahead: ns by which the second time of each packet is larger
+        :param forward: whether the first capture saw it first
+        """
+        rarer = np.flatnonzero(forward if 2 * forward.sum() <= len(forward) else ~forward)
+        count = min(max(len(rarer) // _PACKETS_A_WINDOW, 1), _MOST_WINDOWS)
+        ends = rarer[np.arange(1, count) * len(rarer) // count]
+        made = [
+            _estimate(since[low:high], ahead[low:high], forward[low:high])
+            for low, high in zip([0, *ends], [*ends, len(since)], strict=True)
+            if 0 < forward[low:high].sum() < high - low
+        ]
+        moments, offsets, distances = zip(*made, strict=True)
+        return cls(np.array(moments, np.int64), np.array(offsets), np.array(distances))
+
+    @property
+    def middle(self) -> Int64s:
+        """The offset, if it is the same in all windows; an array of one."""
+        return np.array([round(float(np.median(self.offset)))], np.int64)
+
+    @property
+    def uncertainty(self) -> int:
+        """How far off the offset may be, in ns."""
+        return round(float(np.median(self.distance)))
+
+    @property
+    def agree(self) -> bool:
+        """Whether one offset explains the windows, a few disturbed ones aside."""
+        apart = np.abs(self.offset - np.median(self.offset))
+        return len(apart) < _FEW or bool(np.mean(apart <= np.maximum(self.distance, _LEAST)) >= _MOST_OF_THEM)
+
+    @property
+    def slope(self) -> float:
+        """The drift: the median of the slopes between any two windows (Theil and Sen)."""
+        one, other = np.triu_indices(len(self.moment), 1)
+        slopes = (self.offset[other] - self.offset[one]) / np.maximum(
+            self.moment[other] - self.moment[one], 1
+        )
+        return float(np.median(slopes))
+
+
+def _estimate(since: Int64s, ahead: Floats, forward: Bools) -> tuple[int, float, float]:
+    """Return moment, offset, and half the distance of the directions, by the least delayed packet of each."""
+    there, back = np.flatnonzero(forward), np.flatnonzero(~forward)
+    upper, lower = there[np.argmin(ahead[there])], back[np.argmax(ahead[back])]
+    moment = (int(since[upper]) + int(since[lower])) // 2
+    return moment, (ahead[upper] + ahead[lower]) / 2, abs(ahead[upper] - ahead[lower]) / 2

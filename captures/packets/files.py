@@ -1,0 +1,218 @@
+"""Which files a user means by paths, patterns and folders, and in what order they were captured.
+
+A folder stands for the captures directly in it, a pattern (``/var/tmp/kafka-*.pcap``, quoted so that the shell leaves
+it alone) for the files that fit. Both are taken to hold other things too: what is no capture is passed over and
+named. A file that was named itself is a fault if it is none. Captures are told by their content, so it does not matter
+how tcpdump (``-C``, ``-G``, ``-W``) or dumpcap (``-b``) numbered what they rotated: the order is that of the first
+packets.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from captures.packets.clock_offsets import ClockOffset
+from captures.packets.errors import CaptureError, NotACapture
+from captures.packets.reader import PacketReader, recognise
+from captures.packets.source import Source, open_source
+from captures.packets.spool import Quota
+from captures.packets.table import PADDING, Statistics
+
+STANDARD_INPUT = "-"
+
+LEAST_HEADER = 24
+"""Bytes of the shortest header of a capture, that of pcap."""
+
+_HEAD = 1 << 16
+"""Bytes of a file looked at first for its first packet."""
+
+
+@dataclass(slots=True)
+class CaptureFile:
+    """A capture file.
+
+    :ivar path: where it is, ``-`` for standard input
+    :ivar size: bytes on disk, 0 if it is no regular file
+    :ivar identity: device and inode
+    :ivar first_time: time of its first packet in ns, None if it has none
+    :ivar source: the open file, if it is a pipe, or followed
+    :ivar reopened: whether it can be opened again
+    :ivar clock: what is to be taken away from its times, one after the other
+    :ivar lag: ns by which its packets come later than their times, so that those of another host go before them
+    """
+
+    path: str
+    size: int
+    identity: tuple[int, int]
+    first_time: int | None
+    source: Source | None = None
+    reopened: bool = True
+    clock: tuple[ClockOffset, ...] = ()
+    lag: int = 0
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found where a user pointed to.
+
+    :ivar files: the captures, in the order of their first packets; those without packets are the last
+    :ivar unreadable: why others cannot be read
+    :ivar passed_over: files in folders, or matched by patterns, that are no captures
+    :ivar known: device and inode of the captures
+    """
+
+    files: list[CaptureFile] = field(default_factory=list)
+    unreadable: list[CaptureError] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+    known: set[tuple[int, int]] = field(default_factory=set, repr=False)
+
+
+def is_one_file(path: str) -> bool:
+    """Whether a path names a file itself (or standard input), and not those in a folder or those that fit a pattern."""
+    return path == STANDARD_INPUT or (not Path(path).is_dir() and not _is_pattern(path))
+
+
+def find_files(paths: Sequence[str], quota: Quota) -> Found:
+    """Look for the captures that paths, patterns and folders stand for. Each file is found once.
+
+    :param quota: where the bytes of pipes are kept
+    """
+    found = Found()
+    for path in paths:
+        named = is_one_file(path)
+        captures = sum(_look_at(name, found, quota, named=named) for name in expanded(path))
+        if not captures and not named:
+            what = (
+                "there is no capture in this folder"
+                if Path(path).is_dir()
+                else "no capture fits this pattern"
+            )
+            found.unreadable.append(CaptureError(path, 0, what))
+    _sort(found.files)
+    return found
+
+
+class Rotation:
+    """Folders and patterns that captures are still added to.
+
+    :param paths: what the user gave
+    :param found: what was there; what comes is added to it
+    """
+
+    def __init__(self, paths: Sequence[str], found: Found, quota: Quota) -> None:
+        self._paths = [path for path in paths if not is_one_file(path)]
+        self._found = found
+        self._quota = quota
+        self._seen = {name for path in self._paths for name in expanded(path) if _size(name) >= LEAST_HEADER}
+
+    def look(self) -> bool:
+        """Look for new captures; returns whether there are any. A file that has no header yet is left for later."""
+        known = len(self._found.files)
+        for name in [name for path in self._paths for name in expanded(path) if name not in self._seen]:
+            if _size(name) >= LEAST_HEADER:
+                self._seen.add(name)
+                self._found.known.clear()  # a new file may have the inode of a deleted one
+                if _look_at(name, self._found, self._quota, named=False) and name in self._found.passed_over:
+                    self._found.passed_over.remove(name)  # it was empty when it was first looked at
+        new = self._found.files[known:]
+        _sort(new)
+        self._found.files[known:] = new
+        return bool(new)
+
+
+def _sort(files: list[CaptureFile]) -> None:
+    files.sort(key=lambda file: (file.first_time is None, file.first_time or 0))
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:  # it is gone again
+        return 0
+
+
+def first_time(source: Source) -> int | None:
+    """Time of the first packet of a capture in ns, None if it has none.
+
+    :raises CaptureError: if it is no capture
+    """
+    layout = recognise(source, Statistics())
+    data, have, position = np.zeros(_HEAD + PADDING, np.uint8), 0, layout.start
+    while True:
+        count = source.read_into(position + have, data.data[have:-PADDING])
+        if not count:
+            return None
+        have += count
+        parsed = layout.parse(data, 0, have)
+        if len(parsed.records):
+            return int(parsed.records.time[0])
+        if parsed.damaged:  # the reader finds the packets behind
+            return next((int(block.time[0]) for block in PacketReader(source, _HEAD) if len(block)), None)
+        rest = data[parsed.end : have].copy()
+        position, have = position + parsed.end, len(rest)
+        if have == len(data) - PADDING:  # a block, such as one of secrets, that is larger than all this
+            data = np.zeros(2 * have + PADDING, np.uint8)
+        data[:have] = rest
+
+
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and not Path(path).exists()
+
+
+def expanded(path: str) -> list[str]:
+    """The files that a path stands for: those in a folder, or that fit a pattern, or just the one that it names."""
+    if is_one_file(path):
+        return [path]
+    if Path(path).is_dir():
+        return sorted(
+            str(entry) for entry in Path(path).iterdir() if not _is_hidden(entry) and entry.is_file()
+        )
+    names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
+    return [name for each in names for name in (expanded(each) if Path(each).is_dir() else [each])]
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether the name begins with a dot, as those of files do that are being written."""
+    return path.name.startswith(".")
+
+
+def _look_at(path: str, found: Found, quota: Quota, *, named: bool) -> bool:
+    """Add a file to what was found; returns whether it is a capture, as far as can be told."""
+    try:
+        status = os.fstat(0) if path == STANDARD_INPUT else Path(path).stat()
+        identity = status.st_dev, status.st_ino
+        if identity not in found.known:
+            found.files.append(_opened(path, status, quota))
+            found.known.add(identity)
+    except NotACapture as error:
+        if named:
+            found.unreadable.append(error)
+        else:
+            found.passed_over.append(path)
+        return False
+    except CaptureError as error:
+        found.unreadable.append(error)
+    except OSError as error:
+        found.unreadable.append(CaptureError(path, 0, error.strerror or str(error)))
+    return True
+
+
+def _opened(path: str, status: os.stat_result, quota: Quota) -> CaptureFile:
+    identity = status.st_dev, status.st_ino
+    source = open_source(path, spool=quota)
+    try:
+        time = first_time(source)
+    except CaptureError:
+        source.close()
+        raise
+    if path != STANDARD_INPUT and stat.S_ISREG(status.st_mode):
+        source.close()
+        return CaptureFile(path, status.st_size, identity, time)
+    return CaptureFile(path, 0, identity, time, source, reopened=False)

@@ -1,0 +1,276 @@
+"""The bytes of several files as one source.
+
+An offset in a joined capture tells the file in its upper bits and the place in that file in its lower ones, so it
+means the same byte in every reading. There may be thousands of files: open are only those that were used last, apart
+from pipes and files that are followed, which are open until they are read.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+from captures.packets.alignment import Compared
+from captures.packets.errors import CaptureError, Gone
+from captures.packets.files import CaptureFile, Found, Rotation
+from captures.packets.source import KEPT, Source, open_source
+from captures.packets.spool import Quota
+
+MOST_OPEN = 64
+"""Files that are open at a time, apart from pipes and files that are followed."""
+
+_PLACE_BITS = 44  # 16 TiB a file, and a quarter of a million files below KEPT
+_PLACE = (1 << _PLACE_BITS) - 1
+
+
+def base_of(number: int) -> int:
+    """The offset of the first byte of a file."""
+    return number << _PLACE_BITS
+
+
+class _Files:
+    """The files of a joined capture as one store of bytes. Of those that can be opened again a few are open."""
+
+    compression = damage = ""
+    begin = 0
+    complete = True  # a file that is not waits by itself
+
+    def __init__(self, files: list[CaptureFile], quota: Quota) -> None:
+        self._files = files
+        self._quota = quota
+        self._sizes = {number: file.size for number, file in enumerate(files)}
+        self._total = sum(self._sizes.values())
+        self._unknown: set[int] = set()  # files of which nobody knows how large they will be
+        self._open: OrderedDict[int, Source] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """Where the addresses end."""
+        return base_of(len(self._files))
+
+    @property
+    def expected(self) -> int | None:
+        """About how many bytes all files have, None if nobody knows."""
+        return None if self._unknown else self._total
+
+    def file(self, number: int) -> Source:
+        """One of the files, open. The next call may close it.
+
+        :raises CaptureError: if it cannot be opened
+        """
+        file = self._files[number]
+        source = file.source or self._open.get(number)
+        if source is None:
+            source = self._opened(file)
+            self.take_over(number, source)
+        elif file.source is None:
+            self._open.move_to_end(number)
+        if number in self._unknown or not source.complete:
+            self.expect(number, source.expected)
+        return source
+
+    def take_over(self, number: int, source: Source) -> None:
+        """Keep a file open until it was not used for long."""
+        self._open[number] = source
+        self.expect(number, source.expected)
+        if len(self._open) > MOST_OPEN:
+            self._open.popitem(last=False)[1].close()
+
+    def expect(self, number: int, size: int | None) -> None:
+        """Take notice of how large a file will be, None if nobody knows."""
+        if size is None:
+            self._unknown.add(number)
+            return
+        self._unknown.discard(number)
+        self._total += size - self._sizes.get(number, 0)
+        self._sizes[number] = size
+
+    def more(self, wanted: int) -> None:
+        """Nothing: all addresses are known."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self.file(offset >> _PLACE_BITS).read(offset & _PLACE, size)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        return self.file(offset >> _PLACE_BITS).read_into(offset & _PLACE, buffer)
+
+    def close(self) -> None:
+        for source in [*self._open.values(), *(file.source for file in self._files if file.source)]:
+            source.close()
+        self._open.clear()
+
+    def _opened(self, file: CaptureFile) -> Source:
+        try:
+            now = Path(file.path).stat()
+        except OSError as error:
+            raise Gone(file.path, error.strerror or str(error)) from error
+        if (now.st_dev, now.st_ino) != file.identity or now.st_size < file.size:
+            raise Gone(file.path, "another file took its place while it was read")
+        return open_source(file.path, spool=self._quota)
+
+
+class _Lent:
+    """What is known of one file of a joined capture, which is open only while it is used."""
+
+    compression = ""
+    begin = 0
+
+    def __init__(self, files: _Files, number: int) -> None:
+        self._files = files
+        self._number = number
+
+    @property
+    def source(self) -> Source:
+        """The file, open. The use of another one may close it."""
+        return self._files.file(self._number)
+
+    @property
+    def size(self) -> int:
+        return self.source.size
+
+    @property
+    def complete(self) -> bool:
+        return self.source.complete
+
+    @property
+    def damage(self) -> str:
+        return self.source.damage
+
+    @property
+    def expected(self) -> int | None:
+        return self.source.expected
+
+    def more(self, wanted: int) -> None:
+        self.source.wait_for(self.size + wanted)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self.source.read(offset, size)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        return self.source.read_into(offset, buffer)
+
+
+class JoinedSource(Source):
+    """The bytes of several files. ``size`` is where their addresses end, ``expected`` how many bytes they have.
+
+    :param rotation: where more files are added, None if they are not followed
+    :ivar files: the captures, in the order of their first packets; those that are added are the last
+    :ivar unreadable: files that could not be read, or not to their end
+    :ivar passed_over: files in folders, or matched by patterns, that are no captures
+    :ivar clocks: what a first reading tells of the clocks of the files
+    :ivar aligned: whether times are by one clock
+    :ivar copies: packets that several files have, of which a first reading hands out one
+    """
+
+    def __init__(self, found: Found, quota: Quota, rotation: Rotation | None = None) -> None:
+        self.files = found.files
+        self.clocks: list[Compared] | None = None
+        self.aligned = any(file.clock for file in found.files)
+        self.copies = 0
+        self.unreadable = found.unreadable
+        self.passed_over = found.passed_over
+        self._bytes = files = _Files(found.files, quota)
+        self._quota = quota
+        self._rotation = rotation
+        self._stopped = False
+        super().__init__("", lambda: files, quota, None, [files.close])
+        self._started()
+        self._follow_last()
+        for number, file in enumerate(self.files):
+            if file.source is not None:
+                files.expect(number, file.source.expected)
+
+    def part(self, number: int) -> Source:
+        """One of the files by itself. What is kept beside it, is kept beside all."""
+        return _Part(self, _Lent(self._bytes, number), self.files[number].path, self._quota)
+
+    def finished(self, number: int) -> None:
+        """Take notice that a file was read to its end: one that was followed can now be opened like any other."""
+        file = self.files[number]
+        if self._rotation is not None and file.source is not None and file.reopened:
+            file.size = file.source.size
+            self._bytes.take_over(number, file.source)
+            file.source = None
+
+    def report(self, error: CaptureError) -> None:
+        """Take notice that a file cannot be read, or not to its end; another reading will say so again."""
+        if str(error) not in map(str, self.unreadable):
+            self.unreadable.append(error)
+
+    def held(self, offset: int) -> bool:
+        """Whether a byte that was there can still be read: False once its spool has dropped it, or its file is gone."""
+        if offset >= KEPT:
+            return super().held(offset)
+        try:
+            return self._bytes.file(offset >> _PLACE_BITS).held(offset & _PLACE)
+        except Gone:
+            return False
+
+    @property
+    def complete(self) -> bool:
+        """Whether no more bytes will come."""
+        return all(file.source is None or file.source.complete for file in self.files)
+
+    @property
+    def live(self) -> bool:
+        """Whether more bytes come while it is read: from a pipe, or to the file that is followed."""
+        return any(file.source is not None and file.source.live for file in self.files)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether :meth:`stop` ended it, so that it may end anywhere."""
+        return self._stopped
+
+    def stop(self) -> None:
+        """Let pipes and files that are followed end where they are. Any thread, or a signal handler, may call this."""
+        self._stopped = True
+        for file in self.files:
+            if file.source is not None:
+                file.source.stop()
+
+    def _follow_last(self) -> None:
+        """Follow the newest file until there is a newer one."""
+        self.path = f"{len(self.files):,} file{'s' if len(self.files) > 1 else ''}"
+        last = self.files[-1]
+        if self._rotation is not None and last.source is None and not self._stopped:
+            number = len(self.files)
+            last.source = open_source(
+                last.path, follow=True, over=lambda: self._is_over(number), spool=self._quota
+            )
+
+    def _is_over(self, number: int) -> bool:
+        """Whether there are more than so many files."""
+        assert self._rotation is not None
+        if number == len(self.files) and self._rotation.look():
+            self._follow_last()
+        return number < len(self.files)
+
+
+class _Part(Source):
+    """One file of a joined capture, for the reader of its packets."""
+
+    def __init__(self, joined: JoinedSource, lent: _Lent, path: str, quota: Quota) -> None:
+        self._joined = joined
+        self._lent = lent
+        super().__init__(path, lambda: lent, quota, None, [])
+        self._started()
+
+    @property
+    def live(self) -> bool:
+        return self._lent.source.live
+
+    @property
+    def stopped(self) -> bool:
+        return self._lent.source.stopped
+
+    def stop(self) -> None:
+        self._lent.source.stop()
+
+    def wait_for(self, size: int) -> bool:
+        return self._lent.source.wait_for(size)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        return self._lent.source.read_into(offset, buffer)
+
+    def keep(self, data: bytes) -> int:
+        return self._joined.keep(data)

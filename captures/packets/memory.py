@@ -1,0 +1,50 @@
+"""Bytes in memory that are read at many places at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPARE = 64
+"""Bytes that a read may go beyond what counts."""
+
+
+class Memory:
+    """Bytes to be read at many places at once: those of a block, and behind them what was added.
+
+    :ivar view: those of the block; places from :attr:`size` on are of what was added
+    :param data: the block's bytes, uint8, with at least :data:`SPARE` to spare behind the last one that counts
+    """
+
+    def __init__(self, data: NDArray[np.uint8]) -> None:
+        self.view = data.data
+        self.size = len(data)
+        self._added = bytearray()
+
+    def add(self, data: bytes) -> int:
+        """Put bytes behind the others; return their place."""
+        place = self.size + len(self._added)
+        self._added += data
+        self._added += bytes(SPARE)
+        return place
+
+    def gather(self, dtype: np.dtype[Any], places: NDArray[np.int64]) -> NDArray[Any]:
+        """Read an item of at most :data:`SPARE` bytes at each place."""
+        found: NDArray[Any] = _gather(self.view, dtype, np.minimum(places, self.size - dtype.itemsize))
+        beside = np.flatnonzero(places >= self.size)
+        if len(beside):
+            found[beside] = _gather(self._added, dtype, places[beside] - self.size)
+        return found
+
+    def read(self, place: int, size: int) -> bytes:
+        """Return some bytes from a place on."""
+        if place >= self.size:
+            place -= self.size
+            return bytes(self._added[place : place + size])
+        return bytes(self.view[place : place + size])
+
+
+def _gather(buffer: Any, dtype: np.dtype[Any], at: NDArray[np.int64]) -> NDArray[Any]:
+    return np.ndarray((max(len(buffer) - dtype.itemsize + 1, 0),), dtype, buffer, 0, (1,))[at]
