@@ -195,6 +195,17 @@ class Connections(_Columns):
         self.first_number[new] = number
         return new
 
+    def closed_before(self, connections: Int64s, time: int) -> Bools:
+        """Which of some connections were reset, or closed from both sides, before a moment."""
+        streams = self.streams
+        resets, fins = (
+            np.stack((column[2 * connections], column[2 * connections + 1]))
+            for column in (streams.reset_time, streams.fin_time)
+        )
+        ended: Bools = np.any((resets >= 0) & (resets < time), axis=0)
+        ended |= np.all((fins >= 0) & (fins < time), axis=0)
+        return ended
+
     def __getitem__(self, connection: int) -> Connection:
         if not 0 <= connection < len(self):
             raise IndexError(connection)

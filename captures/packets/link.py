@@ -93,6 +93,14 @@ def be32(data: Bytes, at: Int64s) -> Int64s:
     return view(data, ">u4")[at].astype(np.int64)
 
 
+def distinct(values: Int64s) -> list[int]:
+    """The values that occur, rising. Nearly always it is just one: that is looked for first, and costs no sorting."""
+    if len(values) and (values == values[0]).all():
+        return [int(values[0])]
+    found: list[int] = np.unique(values).tolist()
+    return found
+
+
 def known_link_type(link_type: int) -> bool:
     """Whether :func:`network_header` can read frames of this link type."""
     fixed = (NULL, ETHERNET, LOOP, LINUX_SLL, LINUX_SLL2, RAW_IPV4, RAW_IPV6)

@@ -22,14 +22,15 @@ from captures.packets.link import (
     TRANSPARENT_ETHERNET,
     Frames,
     be16,
+    distinct,
     known_link_type,
     network_header,
 )
 from captures.packets.rare import FragmentStore, find_ip
 from captures.packets.records import Interface, Records
 from captures.packets.source import KEPT, Source
-from captures.packets.table import Bools, Bytes, Int64s, Statistics
-from captures.packets.walk import PADDING, view
+from captures.packets.table import PADDING, Bools, Bytes, Int64s, Statistics, UInt16s, UInt32s
+from captures.packets.walk import view
 
 _IPV4_HEADER = np.dtype(
     {
@@ -75,7 +76,7 @@ _CUT = "headers cut by the snapshot length"
 
 @dataclass(slots=True)
 class TcpColumns:
-    """TCP packets of one buffer; columns as in :class:`captures.packets.table.PacketBlock`, all int64.
+    """TCP packets of one buffer; columns as in :class:`captures.packets.table.PacketBlock`, endpoints and sizes int64.
 
     :ivar offset: where the payload begins: index in the buffer, or an offset from ``KEPT`` up
     """
@@ -83,13 +84,19 @@ class TcpColumns:
     row: Int64s
     src: Int64s
     dst: Int64s
-    seq: Int64s
-    ack: Int64s
-    flags: Int64s
-    window: Int64s
+    seq: UInt32s
+    ack: UInt32s
+    flags: Bytes
+    window: UInt16s
     offset: Int64s
     length: Int64s
     captured: Int64s
+
+
+def _no_packets() -> TcpColumns:
+    none = np.empty(0, np.int64)
+    numbers, flags, window = none.astype(np.uint32), none.astype(np.uint8), none.astype(np.uint16)
+    return TcpColumns(none, none, none, numbers, numbers, flags, window, none, none, none)
 
 
 @dataclass(slots=True)
@@ -112,11 +119,17 @@ class _Network:
 class NetworkDecoder:
     """Turns packet records into TCP columns and counts what is something else."""
 
-    def __init__(self, source: Source, addresses: AddressBook, statistics: Statistics) -> None:
+    def __init__(
+        self,
+        source: Source,
+        addresses: AddressBook,
+        statistics: Statistics,
+        fragments: FragmentStore | None = None,
+    ) -> None:
         self._source = source
         self._addresses = addresses
         self._statistics = statistics
-        self._fragments = FragmentStore()
+        self._fragments = FragmentStore() if fragments is None else fragments
         self._found: list[TcpColumns] = []
         self._data: Bytes = np.zeros(PADDING, np.uint8)
 
@@ -138,11 +151,11 @@ class NetworkDecoder:
         return self._collect()
 
     def _collect(self) -> TcpColumns:
-        names = TcpColumns.__dataclass_fields__
         if len(self._found) == 1:
             return self._found[0]
         if not self._found:
-            return TcpColumns(*[np.empty(0, np.int64) for _ in names])
+            return _no_packets()
+        names = TcpColumns.__dataclass_fields__
         columns = [np.concatenate([getattr(part, name) for part in self._found]) for name in names]
         order = np.argsort(columns[0], kind="stable")
         return TcpColumns(*[column[order] for column in columns])
@@ -181,7 +194,7 @@ class NetworkDecoder:
         """Frames at the header that `ethertype` tells."""
         if not len(frames):
             return
-        for kind in np.unique(ethertype).tolist():
+        for kind in distinct(ethertype):
             some = frames.take(ethertype == kind)
             if kind == IPV4:
                 self._ipv4(some, depth)
@@ -343,7 +356,7 @@ class NetworkDecoder:
     def _transport(self, frames: Frames, protocol: Int64s, network: _Network, depth: int) -> None:
         if not len(frames):
             return
-        for number in np.unique(protocol).tolist():
+        for number in distinct(protocol):
             mask = protocol == number
             some = frames.take(mask)
             if number == _TCP:
@@ -388,10 +401,10 @@ class NetworkDecoder:
                 row=frames.row,
                 src=src,
                 dst=dst,
-                seq=header["seq"].astype(np.int64),
-                ack=header["ack"].astype(np.int64),
-                flags=header["flags"].astype(np.int64),
-                window=header["window"].astype(np.int64),
+                seq=header["seq"].astype(np.uint32),
+                ack=header["ack"].astype(np.uint32),
+                flags=header["flags"].astype(np.uint8),
+                window=header["window"].astype(np.uint16),
                 offset=offset,
                 length=length,
                 captured=captured,
@@ -421,7 +434,7 @@ class NetworkDecoder:
         )
         kind = be16(self._data, frames.at + 2)
         size = 4 + 4 * ((bits >> 15 & 1) + (bits >> 13 & 1) + (bits >> 12 & 1))
-        for ethertype in np.unique(kind).tolist():
+        for ethertype in distinct(kind):
             mask = kind == ethertype
             inner = frames.advanced(size).take(mask)
             if ethertype == _ERSPAN_II:
@@ -445,7 +458,7 @@ class NetworkDecoder:
             some = self._select(some, self._data[some.at + 8] >> 6 == 0, "UDP")
             options = (self._data[some.at + 8] & 0x3F).astype(np.int64) * 4
             kind = be16(self._data, some.at + 10)
-            for ethertype in np.unique(kind).tolist():
+            for ethertype in distinct(kind):
                 self._enter(some.advanced(16 + options).take(kind == ethertype), ethertype, depth, "Geneve")
 
     def _mpls(self, frames: Frames, depth: int) -> None:

@@ -1,15 +1,19 @@
-"""One stream whose segments did not arrive in order: the slow path, a segment at a time.
+"""One stream whose packets did not arrive in order: the slow path, a run of packets at a time.
 
 Only places of bytes wait here, never the bytes. What waits is sorted by position and does not overlap: of
-bytes that arrive twice the first ones are kept.
+bytes that arrive twice the first ones are kept. The outcome does not depend on how packets are put together to
+runs, as long as no pause of ``GRACE`` lies within one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from captures.packets.table import FIN, GapCause
+import numpy as np
+
+from captures.packets.runs import NEVER, Rows, Run, no_rows
+from captures.packets.table import GapCause, Int64s, UInt32s
 
 GRACE = 50_000_000
 """Nanoseconds of capture time between the acknowledgment of missing bytes and giving them up.
@@ -17,46 +21,16 @@ GRACE = 50_000_000
 Captures may hold an acknowledgment before the data that it acknowledges, when packets of several queues or
 interfaces are merged; those are microseconds to a few milliseconds apart.
 """
+PATIENCE = 60_000_000_000
+"""Nanoseconds of capture time after which missing bytes are given up even if nothing tells that they were received.
+
+A sender need not wait longer before it sends again what was lost (RFC 6298 section 2.5).
+"""
 MAX_WAITING_BYTES = 16 << 20
-MAX_WAITING_SEGMENTS = 16_384
-_AHEAD = 1 << 30  # the largest window that window scaling allows, RFC 7323 section 2.3
-_BEHIND = 1 << 26
+MAX_WAITING_PACKETS = 16_384
+AHEAD = 1 << 30  # the largest window that window scaling allows, RFC 7323 section 2.3
+BEHIND = 1 << 26
 _STRANGERS = 3
-
-
-@dataclass(slots=True)
-class Segment:
-    """A run of payload of one packet. `captured` bytes of `length` are in the file, from `offset`."""
-
-    position: int
-    length: int
-    captured: int
-    offset: int
-    time: int
-    number: int
-    flags: int
-    delivered: int = 0
-
-    @property
-    def end(self) -> int:
-        """Position behind the last byte."""
-        return self.position + self.length
-
-    def part(self, start: int, end: int) -> Segment:
-        """The bytes in [start, end) of this segment."""
-        if start == self.position and end == self.end:
-            return self
-        skip = start - self.position
-        captured = min(max(self.captured - skip, 0), end - start)
-        flags = self.flags if end == self.end else self.flags & ~FIN
-        return replace(
-            self,
-            position=start,
-            length=end - start,
-            captured=captured,
-            offset=self.offset + skip,
-            flags=flags,
-        )
 
 
 @dataclass(slots=True)
@@ -69,41 +43,78 @@ class Hole:
 
 
 @dataclass(slots=True)
-class Repeat:
-    """Bytes that came a second time: `length` bytes at stream `position`, the copy at `offset`."""
+class Delivery:
+    """A run whose bytes are in order now; `delivered` says since when, None if each packet came in order."""
 
-    position: int
-    length: int
-    offset: int
+    run: Run
+    delivered: Int64s | None
+
+
+@dataclass(slots=True)
+class Witness:
+    """What the packets of a block say about the receiver of a stream.
+
+    :ivar clock: reading of the capture clock at each packet of the block
+    :ivar rows: packets of the receiver with an acknowledgment; the first may be -1: the last one before the block
+    :ivar acks: their acknowledgment numbers
+    :ivar reset_row: first packet of either side with RST, ``NEVER`` if there is none
+    """
+
+    clock: Int64s
+    rows: Int64s
+    acks: UInt32s
+    reset_row: int = NEVER
+
+    def acknowledged(self, seq: int, row: int) -> int:
+        """First packet, from `row` on, at which all before sequence number `seq` was acknowledged, or ``NEVER``."""
+        latest = max(int(self.rows.searchsorted(row, "right")) - 1, 0)
+        reached = self.acks[latest:] - np.uint32(seq) <= AHEAD
+        found = int(reached.argmax()) if len(reached) else 0
+        if not len(reached) or not reached[found]:
+            return NEVER
+        return max(int(self.rows[latest + found]), row)
+
+
+_NOBODY = Witness(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32))
 
 
 class StreamOrder:
-    """Puts the segments of one stream in order.
+    """Puts the packets of one stream in order.
 
-    :param ack: last acknowledgment number of the receiver, -1 if none
+    For each block of packets :meth:`begin`, then :meth:`add` for each run of the stream, then :meth:`end`.
+
     :param reset: whether the connection was reset before
     :ivar next_seq: sequence number expected next
     :ivar position: stream position expected next
-    :ivar out: segments and holes ready to go, in order; the caller takes them away
-    :ivar repeats: bytes captured again, to be compared with the first copy
+    :ivar out: runs and holes ready to go, in order; the caller takes them away
+    :ivar repeats: bytes captured again, to be compared with the first copy; the caller takes them away
+    :ivar retransmitted: bytes captured again; this and the next two since the caller set them to 0
+    :ivar reordered: packets that arrived before bytes which precede them
+    :ivar outside: bytes too far from the others to belong to the stream
+    :ivar fin_position: stream position of the first FIN, -1 if none came
+    :ivar fin_time: when that came
     """
 
-    def __init__(self, next_seq: int, position: int, ack: int, *, reset: bool) -> None:
+    def __init__(self, next_seq: int, position: int, *, reset: bool) -> None:
         self.next_seq = next_seq
         self.position = position
-        self.out: list[Segment | Hole] = []
-        self.repeats: list[Repeat] = []
+        self.out: list[Delivery | Hole] = []
+        self.repeats: list[Run] = []
         self.retransmitted = 0
         self.reordered = 0
         self.outside = 0
         self.fin_position = -1
-        self._waiting: list[Segment] = []
-        self._begins: list[int] = []  # positions of the waiting segments, for bisect
+        self.fin_time = -1
+        self._rows = no_rows()
+        self._witness = _NOBODY
+        self._reset = -NEVER if reset else NEVER  # clock reading
+        self._waiting: list[Run] = []
+        self._begins: list[int] = []  # positions of the waiting runs, for bisect
         self._waiting_bytes = 0
-        self._ack = ack
-        self._reset = reset
-        self._evidence: int | None = None  # when the first hole was seen to be hopeless
-        self._strangers: list[tuple[int, Segment]] = []
+        self._waiting_packets = 0
+        self._due: int | None = None  # row at which the first hole is given up, None if not known yet
+        self._not_before = 0  # row from which it may be: it is not looked at before it is the first
+        self._strangers: list[Run] = []
 
     @property
     def idle(self) -> bool:
@@ -111,170 +122,265 @@ class StreamOrder:
         return not self._waiting and not self._strangers
 
     @property
+    def has_strangers(self) -> bool:
+        """Whether the last packets were too far from the others to belong to the stream."""
+        return bool(self._strangers)
+
+    @property
     def first_waiting(self) -> int | None:
         """Number of the first packet that waits behind a hole."""
-        return min((segment.number for segment in self._waiting), default=None)
+        return min((int(self._rows.number[run.low]) for run in self._waiting), default=None)
 
-    def add(self, seq: int, segment: Segment) -> None:
-        """Take in the next captured segment; its position is computed from `seq`."""
-        self._give_up_if_due(segment.time)
-        distance = (seq - self.next_seq + (1 << 31)) % (1 << 32) - (1 << 31)
-        if not -_BEHIND <= distance <= _AHEAD:
-            self._stranger(seq, segment)
-            return
-        if self._strangers:
+    @property
+    def kept(self) -> list[Run]:
+        """The runs whose packets are needed in the next block."""
+        return self._waiting + self._strangers
+
+    def moved(self, rows: Rows, first: int) -> int:
+        """The packets of the runs in :attr:`kept` are now in `rows`, from `first` on; returns where they end."""
+        self._rows = rows
+        for run in self.kept:
+            run.low, run.high, run.shift = first, first + run.high - run.low, 0
+            first = run.high
+        return first
+
+    @property
+    def holes(self) -> list[tuple[int, int]]:
+        """The missing bytes before what waits, as [start, end) in order; the last one is what comes behind all."""
+        edges = [self.position]
+        for run in self._waiting:
+            edges += (run.start, run.end)
+        edges.append(NEVER)
+        return [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high]
+
+    # -- block by block
+
+    def begin(self, rows: Rows, witness: Witness) -> None:
+        """A new block of packets: those in :attr:`kept` come first in `rows`."""
+        self._rows, self._witness, self._due, self._not_before = rows, witness, None, 0
+        if witness.reset_row < NEVER:
+            self._reset = min(self._reset, int(witness.clock[witness.reset_row]))
+
+    def add(self, run: Run) -> None:
+        """Take in the next captured run; its position is computed from its sequence number."""
+        rest: Run | None = run
+        while rest is not None:
+            self._give_up_due(rest.row)
+            distance = (rest.seq - self.next_seq + (1 << 31)) % (1 << 32) - (1 << 31)
+            if not -BEHIND <= distance <= AHEAD:
+                packet, rest = rest.first(self._rows, 1)
+                self._stranger(packet)
+                continue
             self._drop_strangers()
-        segment.position = self.position + distance
-        if segment.flags & FIN and self.fin_position < 0:
-            self.fin_position = segment.end
-        if segment.position < self.position:
-            self._repeat(segment, segment.position, min(segment.end, self.position))
-            if segment.end <= self.position:
-                return
-            segment = segment.part(self.position, segment.end)
-        if segment.position == self.position and not self._waiting:
-            self._deliver(segment, segment.time)
-        else:
-            self._wait(segment)
-            self._release(segment.time)
-        if self._waiting:
-            self._watch(segment.time)
-            if self._waiting_bytes > MAX_WAITING_BYTES or len(self._waiting) > MAX_WAITING_SEGMENTS:
-                self._give_up(segment.time)
+            rest.moved(self.position + distance - rest.start)
+            now, rest = rest.first(self._rows, self._at_once(rest))
+            self._take(now)
 
-    def acknowledge(self, ack: int, time: int) -> None:
-        """The receiver says it has all bytes before `ack`."""
-        self._give_up_if_due(time)
-        self._ack = ack
-        self._watch(time)
-
-    def reset(self, time: int) -> None:
-        """The connection was reset: what is missing will not come."""
-        self._give_up_if_due(time)
-        self._reset = True
-        self._watch(time)
+    def end(self) -> None:
+        """The block is over: give up what is due, and note what it said about what still waits."""
+        self._give_up_due(len(self._witness.clock) - 1)
+        end = self.position
+        for run in self._waiting:
+            if run.start > end:
+                run.acked_row = None if self._acked_row(run) == NEVER else -1
+            run.row = -1
+            end = run.end
+        self._witness = _NOBODY
 
     def flush(self) -> None:
         """Declare every hole lost and hand out what waits."""
-        while self._waiting:
-            self._give_up(0)
+        self._flush(NEVER)
         self._drop_strangers()
 
-    def take_repeats(self) -> list[Repeat]:
-        """The repeats whose first copy has been delivered."""
-        ready = [repeat for repeat in self.repeats if repeat.position + repeat.length <= self.position]
-        self.repeats = [repeat for repeat in self.repeats if repeat.position + repeat.length > self.position]
-        return ready
+    # -- what arrives
 
-    def _first_hole_acknowledged(self) -> bool:
-        """Whether the receiver has all bytes up to the first one that waits."""
-        distance = (self._ack - self.next_seq) % (1 << 32)
-        return self._ack >= 0 and self._begins[0] - self.position <= distance <= _AHEAD
+    def _at_once(self, run: Run) -> int:
+        """How many packets of a run can be taken in together.
 
-    def _watch(self, time: int) -> None:
-        """Note the moment from which the first hole is hopeless."""
-        if self._waiting and self._evidence is None and (self._reset or self._first_hole_acknowledged()):
-            self._evidence = time
+        That is, until a hole is given up, or one of them reaches what waits, or too much waits.
+        """
+        most = run.high - run.low
+        if run.start <= self.position and not self._waiting:
+            return most
+        if self._waiting and self._due_row() <= self._rows.row[run.high - 1]:
+            most = int(self._rows.row[run.low : run.high].searchsorted(self._due_row()))
+        following = bisect_right(self._begins, run.start)
+        if following < len(self._begins) and run.end > self._begins[following]:
+            most = min(most, run.packets_before(self._rows, self._begins[following]))
+        if run.end > self.position + AHEAD:
+            most = min(most, run.packets_before(self._rows, self.position + AHEAD + 1))
+        if run.end - run.start > MAX_WAITING_BYTES - self._waiting_bytes:
+            full = run.start + MAX_WAITING_BYTES - self._waiting_bytes
+            most = min(most, run.packets_before(self._rows, full + 1) - 1)
+        return max(min(most, MAX_WAITING_PACKETS - self._waiting_packets), 1)
 
-    def _give_up_if_due(self, now: int) -> None:
-        while self._waiting and self._evidence is not None and now >= self._evidence + GRACE:
-            self._give_up(now)
+    def _take(self, run: Run) -> None:
+        last = run.high - 1
+        if run.fin and self.fin_position < 0:
+            self.fin_position, self.fin_time = run.end, int(self._rows.time[last])
+        if run.start < self.position:
+            self._repeat(run, run.start, min(run.end, self.position))
+            if run.end <= self.position:
+                return
+            run = run.part(self._rows, self.position, run.end)
+        if run.start == self.position:
+            self._fill(run)
+        else:
+            self._wait(run)
+        while self._waiting_bytes > MAX_WAITING_BYTES or self._waiting_packets > MAX_WAITING_PACKETS:
+            self._give_up(int(self._rows.row[last]))
+            self._not_before = int(self._rows.row[last]) + 1
 
-    def _give_up(self, now: int) -> None:
-        """Declare the hole before the first waiting segment lost."""
-        begin = self._begins[0]
-        cause = GapCause.NOT_CAPTURED if self._first_hole_acknowledged() else GapCause.UNKNOWN
-        self.out.append(Hole(self.position, begin - self.position, cause))
-        self._advance(begin)
-        self._release(0, filled=False)
-        if now:
-            self._watch(now)
+    def _fill(self, run: Run) -> None:
+        """Take in what comes next in the stream, and deliver what has waited for it."""
+        if not self._waiting:
+            self._deliver(run)
+            return
+        last, following = run.high - 1, self._waiting[0]
+        edge = min(run.end, following.start)
+        if edge < run.end:
+            self._wait(run.part(self._rows, edge, run.end))
+        self._deliver(run.part(self._rows, run.start, edge))
+        if self.position == following.start:
+            self._release(int(self._rows.time[last]), filled=True)
+            self._not_before = int(self._rows.row[last]) + 1
+        else:
+            following.since = int(self._rows.clock[last])
+        self._due = None
 
-    def _advance(self, position: int) -> None:
-        self.next_seq = (self.next_seq + position - self.position) % (1 << 32)
-        self.position = position
-        self._evidence = None
-
-    def _deliver(self, segment: Segment, time: int) -> None:
-        segment.delivered = time
-        self.out.append(segment)
-        self._advance(segment.end)
-
-    def _release(self, time: int, *, filled: bool = True) -> None:
-        """Deliver what is in order now, at `time` if that is later than its own time."""
-        count = 0
-        for segment in self._waiting:
-            if segment.position > self.position:
-                break
-            count += 1
-            if segment.position < self.position:
-                continue  # a FIN in the middle of data: no receiver would stop there
-            time = max(time, segment.time)
-            self.reordered += filled and segment.time < time
-            self._waiting_bytes -= segment.length
-            self._deliver(segment, time)
-        del self._waiting[:count], self._begins[:count]
-
-    def _wait(self, segment: Segment) -> None:
-        """Insert the parts of `segment` that do not wait already."""
-        start, end = segment.position, segment.end
+    def _wait(self, run: Run) -> None:
+        """Insert the parts of `run` that do not wait already."""
+        start, end = run.start, run.end
         index = max(bisect_right(self._begins, start) - 1, 0)
         if start == end:  # a FIN without payload
             if start not in self._begins[index : index + 1]:
-                self._insert(segment)
+                self._insert(run)
             return
         while start < end:
             while index < len(self._waiting) and self._waiting[index].end <= start:
                 index += 1
-            if index == len(self._waiting) or self._waiting[index].position >= end:
-                self._insert(segment.part(start, end))
+            if index == len(self._waiting) or self._waiting[index].start >= end:
+                self._insert(run.part(self._rows, start, end))
                 return
             other = self._waiting[index]
-            if other.position > start:
-                self._insert(segment.part(start, other.position))
+            if other.start > start:
+                self._insert(run.part(self._rows, start, other.start))
                 index += 1
-                start = other.position
+                start = other.start
             same = min(end, other.end)
-            self._repeat(segment, start, same)
+            self._repeat(run, start, same)
             start = max(same, start)
             index += 1
 
-    def _insert(self, segment: Segment) -> None:
-        index = bisect_left(self._begins, segment.position)
-        self._waiting.insert(index, segment)
-        self._begins.insert(index, segment.position)
-        self._waiting_bytes += segment.length
+    def _insert(self, run: Run) -> None:
+        index = bisect_left(self._begins, run.start)
+        self._waiting.insert(index, run)
+        self._begins.insert(index, run.start)
+        self._waiting_bytes += run.end - run.start
+        self._waiting_packets += run.high - run.low
+        if not index:
+            self._due = None
 
-    def _repeat(self, segment: Segment, start: int, end: int) -> None:
-        """Count bytes [start, end) of `segment` as sent again, and remember to compare them."""
+    def _repeat(self, run: Run, start: int, end: int) -> None:
+        """Count bytes [start, end) of `run` as sent again, and remember to compare them."""
         self.retransmitted += end - start
         begin = max(start, 0)  # before 0: bytes from before the capture began
-        copy = segment.part(begin, end) if end > begin else None
-        if copy is not None and copy.captured:
-            self.repeats.append(Repeat(begin, copy.captured, copy.offset))
+        if end > begin:
+            self.repeats.append(run.part(self._rows, begin, end))
+
+    # -- what is given up
+
+    def _acked_row(self, run: Run) -> int:
+        """First packet at which all before a waiting run had been acknowledged, ``NEVER`` if not in this block."""
+        if run.acked_row is None:
+            seq = (self.next_seq + run.start - self.position) % (1 << 32)
+            run.acked_row = self._witness.acknowledged(seq, run.row)
+            if run.acked_row < NEVER:
+                run.acked = int(self._witness.clock[run.acked_row]) if run.acked_row >= 0 else run.since
+        return run.acked_row
+
+    def _due_row(self) -> int:
+        """First packet of the block at which it is late enough to give the first hole up."""
+        if self._due is None:
+            first = self._waiting[0]
+            self._acked_row(first)
+            hopeless = max(min(first.acked, self._reset), first.since)
+            due = self._witness.clock.searchsorted(min(hopeless + GRACE, first.since + PATIENCE))
+            self._due = max(int(due), self._not_before)
+        return self._due
+
+    def _give_up_due(self, row: int) -> None:
+        while self._waiting and (due := self._due_row()) <= row:
+            self._give_up(due)
+            self._not_before = due
+
+    def _give_up(self, row: int) -> None:
+        """Declare the hole before the first waiting run lost, at some packet of the block."""
+        first = self._waiting[0]
+        cause = GapCause.NOT_CAPTURED if self._acked_row(first) < row else GapCause.UNKNOWN
+        self.out.append(Hole(self.position, first.start - self.position, cause))
+        self._advance(first.start)
+        self._release(-NEVER, filled=False)
+
+    def _flush(self, row: int) -> None:
+        while self._waiting:
+            self._give_up(row)
+
+    # -- what is in order
+
+    def _advance(self, position: int) -> None:
+        self.next_seq = (self.next_seq + position - self.position) % (1 << 32)
+        self.position = position
+
+    def _deliver(self, run: Run, delivered: Int64s | None = None) -> None:
+        self.out.append(Delivery(run, delivered))
+        self._advance(run.end)
+
+    def _release(self, time: int, *, filled: bool) -> None:
+        """Deliver what is in order now, at `time` if that is later than its own time."""
+        count = 0
+        for run in self._waiting:
+            if run.start > self.position:
+                break
+            count += 1
+            self._waiting_bytes -= run.end - run.start
+            self._waiting_packets -= run.high - run.low
+            if run.start < self.position:
+                continue  # a FIN in the middle of data: no receiver would stop there
+            own = self._rows.time[run.low : run.high]
+            delivered = np.maximum.accumulate(np.maximum(own, time))
+            time = int(delivered[-1])
+            if filled:
+                self.reordered += int(np.count_nonzero(delivered > own))
+            self._deliver(run, delivered)
+        del self._waiting[:count], self._begins[:count]
+        self._due = None
+
+    # -- what does not belong here
 
     def _drop_strangers(self) -> None:
-        self.outside += sum(segment.length for _, segment in self._strangers)
-        self._strangers.clear()
+        if self._strangers:
+            self.outside += sum(run.end - run.start for run in self._strangers)
+            self._strangers.clear()
 
-    def _stranger(self, seq: int, segment: Segment) -> None:
-        """A segment far outside of any window.
+    def _stranger(self, packet: Run) -> None:
+        """A packet far outside of any window.
 
         One such packet is damage or a stray; several that follow each other are the stream after a long loss,
         or another connection whose SYN was not captured. The stream goes on with them, behind a hole of
         unknown size.
         """
         if self._strangers:
-            last_seq, last = self._strangers[-1]
-            if (last_seq + last.length) % (1 << 32) != seq:
+            last = self._strangers[-1]
+            if (last.seq + last.end - last.start) % (1 << 32) != packet.seq:
                 self._drop_strangers()
-        self._strangers.append((seq, segment))
+        self._strangers.append(packet)
         if len(self._strangers) < _STRANGERS:
             return
         strangers, self._strangers = self._strangers, []
-        self.flush()
+        self._flush(packet.row)
         self.out.append(Hole(self.position, 0, GapCause.UNKNOWN))
-        self.next_seq = strangers[0][0]
+        self.next_seq = strangers[0].seq
         self.fin_position = -1
-        for each_seq, each in strangers:
-            self.add(each_seq, each)
+        for each in strangers:
+            self.add(each)

@@ -44,14 +44,14 @@ def test_index_against_a_plain_map(
 ) -> None:
     """Blocks of (stream, hole before it, length): every byte is found where it is."""
     index = SegmentIndex(open_source(content))
-    ends, truth, offset = [0] * 4, dict[tuple[int, int], tuple[int, int]](), 0
+    ends, truth, offset = [0] * 4, dict[tuple[int, int], int](), 0
     for number, block in enumerate(blocks):
         rows = []
         for stream, hole, length in sorted(block, key=lambda row: row[0]):
             position = ends[stream] + hole
             rows.append((stream, position, offset, length, number * 100 + len(rows)))
             for step in range(length):
-                truth[stream, position + step] = offset + step, rows[-1][4]
+                truth[stream, position + step] = offset + step
             ends[stream] = position + length
             offset += length
         index.append(segment_block(rows))
@@ -65,21 +65,14 @@ def test_index_against_a_plain_map(
         )
         for step in range(length)
     ]
-    assert found == [(at, truth[stream, at][0]) for at in range(start, end) if (stream, at) in truth]
+    assert found == [(at, truth[stream, at]) for at in range(start, end) if (stream, at) in truth]
     missing = [at for at in range(start, end) if (stream, at) not in truth]
     if missing:
         with pytest.raises(MissingBytes) as caught:
             index.read(stream, start, end)
         assert (caught.value.stream, caught.value.position) == (stream, missing[0])
-        with pytest.raises(MissingBytes):
-            index.time_at(stream, missing[0])
     else:
-        assert index.read(stream, start, end) == bytes(
-            CONTENT[truth[stream, at][0]] for at in range(start, end)
-        )
-    for at in range(start, end):
-        if (stream, at) in truth:
-            assert index.time_at(stream, at) == truth[stream, at][1]
+        assert index.read(stream, start, end) == bytes(CONTENT[truth[stream, at]] for at in range(start, end))
 
 
 def test_holes_of_gigabytes(content: Path) -> None:
@@ -87,8 +80,76 @@ def test_holes_of_gigabytes(content: Path) -> None:
     index.append(segment_block([(0, number << 31, number * 10, 10, number) for number in range(9)]))
     for number in range(9):
         assert index.read(0, number << 31, (number << 31) + 10) == CONTENT[number * 10 : number * 10 + 10]
-        assert index.time_at(0, (number << 31) + 9) == number
     assert index.pieces(0, 0, 9 << 31)[2].tolist() == [10] * 9
+
+
+def many_blocks(content: Path, count: int) -> SegmentIndex:
+    """Two streams, a hundred segments of ten bytes of each in a block; block n was captured at n."""
+    index = SegmentIndex(open_source(content))
+    for block in range(count):
+        rows = [
+            (stream, 1000 * block + 10 * at, (2000 * block + 1000 * stream + 10 * at) % 10_000, 10, block)
+            for stream in (0, 1)
+            for at in range(100)
+        ]
+        index.append(segment_block(rows))
+    return index
+
+
+def test_chunks_are_packed_and_unpacked(content: Path) -> None:
+    """More blocks than fit a chunk, and more chunks than stay unpacked."""
+    count = 1000
+    index = many_blocks(content, count)
+    assert len(index._packed) > 2 * len(index._unpacked)
+    for block in (0, count - 1, 500, 1, 40, 41):
+        start = (2000 * block + 1000) % 10_000
+        assert index.read(1, 1000 * block, 1000 * block + 1000) == CONTENT[start : start + 1000]
+    # from one block into the next
+    position, offset, length = index.pieces(0, 995, 1015)
+    assert (position.tolist(), offset.tolist(), length.tolist()) == (
+        [995, 1000, 1010],
+        [995, 2000, 2010],
+        [5, 10, 5],
+    )
+
+
+def test_many_ranges_at_once(content: Path) -> None:
+    index = many_blocks(content, 200)
+    streams = np.array([1, 0, 0, 1, 5, 0], np.int64)
+    starts = np.array([1995, 10, 150_000, 3, 0, 250_000], np.int64)
+    ends = np.array([2005, 20, 150_025, 13, 10, 250_010], np.int64)
+    ranges, offset, length = index.pieces_of_many(streams, starts, ends)
+    found = sorted(zip(ranges.tolist(), offset.tolist(), length.tolist(), strict=True))
+    assert found == [(1, 10, 10), (2, 0, 10), (2, 10, 10), (2, 20, 5), (3, 1003, 7), (3, 1010, 3)]
+
+
+def test_what_is_old_is_forgotten(content: Path) -> None:
+    index = many_blocks(content, 400)
+    index.append(segment_block([(7, 0, 0, 10, 3)]))
+    index.forget(200)
+    kept = min(index._packed) * 40  # blocks in a chunk
+    assert 150 < kept <= 200
+    with pytest.raises(MissingBytes):
+        index.read(0, 0, 10)
+    assert not len(index.pieces(1, 1000 * (kept - 1), 1000 * kept)[0])
+    assert index.read(0, 1000 * kept, 1000 * kept + 10) == CONTENT[:10]
+    assert index.read(7, 0, 10) == CONTENT[:10]
+    index.forget(10_000)  # what is not packed yet stays
+    assert index.read(7, 0, 10) == CONTENT[:10]
+
+
+def test_it_is_small(content: Path) -> None:
+    """Segments of a full packet: less than one byte in a hundred."""
+    rng = np.random.default_rng(5)
+    index, offset = SegmentIndex(open_source(content)), 0
+    for block in range(30):
+        rows = []
+        for at in range(2700):
+            offset += 16 + 66 * int(rng.integers(1, 4))
+            rows.append((at % 20, block * 1_000_000 + at // 20 * 1448, offset, 1448, block))
+            offset += 1448
+        index.append(segment_block(sorted(rows)))
+    assert sum(len(packed) for _, packed in index._packed.values()) < offset / 200
 
 
 def test_a_file_that_shrank(tmp_path: Path) -> None:

@@ -411,6 +411,27 @@ def test_secrets_that_come_late(version: ssl.TLSVersion) -> None:
     assert tls.finish() == []
 
 
+def by_session(secret: bytes) -> bytes:
+    """A line of extract-tls-secrets, with a session ID that the client made up."""
+    return b"RSA Session-ID:%s Master-Key:%s\n" % (secret[:32].hex().encode(), secret.hex().encode())
+
+
+def test_session_that_the_server_left_without_a_name() -> None:
+    """OpenSSL issues a ticket and no session ID; a Java client logs the secret under an ID of its own."""
+    made = simple(TLS12)
+    hello = next(parse_server_hello(body) for kind, body in messages(made, BROKER) if kind == 2)
+    assert hello.session_id == b""
+    keylog = KeyLog(growing=True)
+    tls = TlsConnection(keylog)
+    for side, data in made.flights:
+        assert tls.receive(side, data) == []
+    keylog.add(by_session(bytes(range(48))))
+    assert tls.retry() == []
+    keylog.add(by_session(bytes.fromhex(made.keylog.split()[-1].decode())))
+    assert plain(tls.retry()) == made.said
+    assert not tls.waiting
+
+
 @pytest.mark.parametrize("version", [TLS12, TLS13])
 def test_key_log_file_is_followed(version: ssl.TLSVersion, tmp_path: Path) -> None:
     """The capture is read faster than the other process writes its key log."""
@@ -441,6 +462,41 @@ def test_secrets_that_never_come(version: ssl.TLSVersion) -> None:
     assert {type(e) for e in events} == {Stopped}
     assert "in the key log for client random" in tls.info.reason
     assert not tls.waiting
+
+
+def without_client_secrets(made: Made) -> bytes:
+    return b"".join(line for line in made.keylog.splitlines(True) if not line.startswith(b"CLIENT"))
+
+
+def test_no_response_is_out_before_its_request() -> None:
+    """The broker's secrets are there, the client's only later."""
+    made = simple(TLS13)
+    keylog = KeyLog(growing=True)
+    keylog.add(without_client_secrets(made))
+    tls = TlsConnection(keylog)
+    assert [event for side, data in made.flights for event in tls.receive(side, data)] == []
+    keylog.add(made.keylog)
+    events = tls.retry()
+    assert plain(events) == made.said
+    sides = [event.side for event in events]
+    assert sides == sorted(sides, key=[CLIENT, BROKER].index)
+
+
+def test_responses_are_read_if_the_secrets_of_their_requests_never_come() -> None:
+    made = simple(TLS13)
+    keylog = KeyLog(growing=True)
+    keylog.add(without_client_secrets(made))
+    assert plain(feed(TlsConnection(keylog), made.flights)) == {CLIENT: b"", BROKER: made.said[BROKER]}
+
+
+def test_waiting_that_is_given_up() -> None:
+    made = simple(TLS12)
+    tls = TlsConnection(KeyLog(growing=True))
+    assert [event for side, data in made.flights for event in tls.receive(side, data)] == []
+    assert tls.held > 0
+    assert {type(event) for event in tls.give_up("no more room")} == {Stopped}
+    assert tls.info.reason.endswith("; no more room")
+    assert (tls.held, tls.waiting) == (0, False)
 
 
 def test_what_waits_is_bounded() -> None:

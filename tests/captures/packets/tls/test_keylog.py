@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.packets.tls import KeyLog
+from captures.packets.tls import keylog as keylog_module
 
 RANDOM = bytes(range(32))
 OTHER = bytes(range(32, 64))
@@ -126,6 +127,74 @@ def test_growing_file_at_rest_without_a_line_end(tmp_path: Path) -> None:
         file.write(TRAFFIC[:16].hex() + "\n")  # the writer was only slow
     assert keylog.refresh()
     assert keylog.secret("SERVER_TRAFFIC_SECRET_0", RANDOM) == TRAFFIC + TRAFFIC[:16]
+
+
+def test_last_line_of_a_file_that_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("")
+    keylog = KeyLog(path, growing=True)
+    path.write_text(line("CLIENT_RANDOM").rstrip())
+    assert keylog.finish()
+    assert keylog.master(RANDOM, b"") == MASTER
+    assert not keylog.growing
+
+
+def test_growing_file_that_cannot_be_read_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(line("CLIENT_RANDOM"))
+    keylog = KeyLog(path, growing=True)
+    path.unlink()
+    path.mkdir()
+    assert not keylog.refresh()
+    assert keylog.trouble == "Is a directory"
+    path.rmdir()
+    path.write_text(line("CLIENT_RANDOM", OTHER))
+    assert keylog.refresh()
+    assert keylog.trouble == ""
+    assert keylog.master(RANDOM, b"") == keylog.master(OTHER, b"") == MASTER
+
+
+def test_growing_file_that_is_out_of_reach_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A live capture drops its privileges after it opened the file."""
+    path = tmp_path / "keys"
+    path.touch()
+    keylog = KeyLog(path, growing=True)
+    with path.open("a") as file:
+        file.write(line("CLIENT_RANDOM"))
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert keylog.refresh()
+    assert keylog.trouble == ""
+
+
+def test_growing_file_is_read_on_when_it_was_removed(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.touch()
+    keylog = KeyLog(path, growing=True)
+    with path.open("a") as file:
+        path.unlink()
+        file.write(line("CLIENT_RANDOM"))
+    assert keylog.refresh()
+    path.write_text(line("CLIENT_RANDOM", OTHER))
+    assert keylog.refresh()
+    assert keylog.master(RANDOM, b"") == keylog.master(OTHER, b"") == MASTER
+
+
+def test_a_followed_key_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keylog_module, "_MAX_FOLLOWED", 10)
+    keylog, whole = KeyLog(growing=True), KeyLog()
+    lines = b"".join(line("CLIENT_RANDOM", bytes([number] * 32)).encode() for number in range(12))
+    keylog.add(lines)
+    whole.add(lines)
+    assert (len(keylog), len(whole)) == (10, 12)
+    assert keylog.master(bytes([1] * 32), b"") is None
+    assert keylog.master(bytes([11] * 32), b"") == MASTER
 
 
 def test_replaced_and_cut_files(tmp_path: Path) -> None:

@@ -1,0 +1,381 @@
+"""The streams of a capture that are not in order, block by block.
+
+What can be told of many packets at once is: which of them only bring bytes again, and which follow each other
+without a break. The rest is up to :class:`captures.packets.reorder.StreamOrder`, once per run of packets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.packets.connections import Streams
+from captures.packets.reorder import AHEAD, BEHIND, GRACE, Delivery, Hole, StreamOrder, Witness
+from captures.packets.runs import NEVER, Rows, Run, no_rows, payload_of
+from captures.packets.table import ACK, FIN, RST, SYN, Bools, GapCause, Int64s, PacketBlock, UInt32s
+
+_Kind = TypeVar("_Kind", bound=np.generic)
+
+Outcome = tuple[list[Int64s], list[Int64s]]
+"""Columns of segments and of gaps, as in :class:`captures.packets.table.SegmentBlock` and ``Gaps``, all int64."""
+
+_SPAN = 1 << 34  # more than any two positions are apart that are compared
+
+
+@dataclass(slots=True)
+class Groups:
+    """Rows of a block sorted by stream, in file order within each.
+
+    :ivar row: rows of the block
+    :ivar stream: the stream of each group
+    :ivar begin: where each group begins in `row`
+    :ivar count: rows of each group
+    """
+
+    row: Int64s
+    stream: Int64s
+    begin: Int64s
+    count: Int64s
+
+    def spread(self, values: NDArray[_Kind]) -> NDArray[_Kind]:
+        """One value per group as one per row."""
+        return np.repeat(values, self.count)
+
+    def take(self, mask: Bools) -> Groups:
+        """The groups where `mask` holds."""
+        count = self.count[mask]
+        return Groups(
+            self.row[np.repeat(mask, self.count)], self.stream[mask], np.cumsum(count) - count, count
+        )
+
+    def of(self, stream: int) -> Int64s:
+        """The rows of one stream."""
+        group = int(self.stream.searchsorted(stream))
+        if group == len(self.stream) or self.stream[group] != stream:
+            return self.row[:0]
+        begin = int(self.begin[group])
+        return self.row[begin : begin + int(self.count[group])]
+
+
+def by_stream(row: Int64s, stream: Int64s, streams: int) -> Groups:
+    """Sort rows by stream.
+
+    :param stream: the stream of each
+    :param streams: how many streams there are
+    """
+    seen = np.zeros(streams, bool)
+    seen[stream] = True
+    present = np.flatnonzero(seen)
+    # numbered densely, streams fit 16 bits, which numpy sorts by radix
+    dense = np.empty(streams, np.uint16 if len(present) < 1 << 16 else np.int64)
+    dense[present] = np.arange(len(present))
+    code = dense[stream]
+    count = np.bincount(code, minlength=len(present))
+    return Groups(row[np.argsort(code, kind="stable")], present, np.cumsum(count) - count, count)
+
+
+@dataclass(slots=True)
+class Repeats:
+    """Bytes that were captured again, to be compared with the first copy; all int64.
+
+    :ivar stream: the stream
+    :ivar position: first byte
+    :ivar length: bytes that are in the file
+    :ivar offset: where the second copy is
+    """
+
+    stream: Int64s
+    position: Int64s
+    length: Int64s
+    offset: Int64s
+
+    def take(self, mask: Bools) -> Repeats:
+        """The rows where `mask` holds."""
+        return Repeats(self.stream[mask], self.position[mask], self.length[mask], self.offset[mask])
+
+    def and_(self, other: Repeats) -> Repeats:
+        """These, then the others."""
+        names = Repeats.__dataclass_fields__
+        return Repeats(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+
+
+def _no_repeats() -> Repeats:
+    return Repeats(*[np.empty(0, np.int64)] * 4)
+
+
+class Disorder:
+    """Takes the packets of streams that are not in order, and hands them out in order.
+
+    :param streams: whose columns are kept up to date
+    :ivar orders: the streams out of order
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self.orders: dict[int, StreamOrder] = {}
+        self._streams = streams
+        self._held = no_rows()  # what waits from earlier blocks
+        self._repeats = _no_repeats()  # those whose first copy waits
+
+    @property
+    def waiting(self) -> dict[int, int]:
+        """Streams that wait behind a hole, each with the number of the first packet that does."""
+        found = {stream: order.first_waiting for stream, order in self.orders.items()}
+        return {stream: number for stream, number in found.items() if number is not None}
+
+    def feed(
+        self, block: PacketBlock, stream: Int64s, clock: Int64s, data: Groups, ended: list[int]
+    ) -> Outcome:
+        """What of the streams out of order is in order now.
+
+        :param stream: the stream of each packet
+        :param clock: reading of the capture clock at each packet
+        :param data: packets with payload or FIN of the streams that are not in order
+        :param ended: streams that another connection has taken the place of
+        """
+        for number in data.stream.tolist():
+            if number not in self.orders:
+                self.orders[number] = self._order(number)
+        if not self.orders:
+            return [], []
+        rows, runs = self._runs(block, clock, data)
+        witnesses = self._witnesses(block, stream, clock)
+        for number, order in self.orders.items():
+            order.begin(rows, witnesses[number])
+            for run in runs.get(number, ()):
+                order.add(run)
+            order.end()
+            if number in ended:
+                order.flush()
+        return self._collect(rows)
+
+    def finish(self) -> Outcome:
+        """The end of the capture: declare what is missing lost, and hand out what waited for it."""
+        for order in self.orders.values():
+            order.flush()
+        return self._collect(self._held)
+
+    def take_repeats(self) -> Repeats:
+        """The bytes captured again whose first copy has been handed out."""
+        ready = self._repeats.position + self._repeats.length <= self._streams.end[self._repeats.stream]
+        taken, self._repeats = self._repeats.take(ready), self._repeats.take(~ready)
+        return taken
+
+    def _order(self, stream: int) -> StreamOrder:
+        streams = self._streams
+        return StreamOrder(
+            next_seq=int(streams.next_seq[stream]),
+            position=int(streams.end[stream]),
+            reset=bool(streams.reset_time[stream] >= 0 or streams.reset_time[stream ^ 1] >= 0),
+        )
+
+    # -- what comes in
+
+    def _runs(self, block: PacketBlock, clock: Int64s, data: Groups) -> tuple[Rows, dict[int, list[Run]]]:
+        """The packets as rows behind those that wait, and as runs of each stream."""
+        seq = sequence(block, data.row)
+        known = self._known(block, data, seq)
+        if known.any():
+            self._note_repeats(block, data, seq, known)
+            stream, seq, row = data.spread(data.stream)[~known], seq[~known], data.row[~known]
+        else:
+            stream, row = data.spread(data.stream), data.row
+        length, flags, reading = block.length[row].astype(np.int64), block.flags[row], clock[row]
+        fin = flags & FIN != 0
+        begins = np.ones(len(row), bool)
+        begins[1:] = seq[1:] != seq[:-1] + length[:-1].astype(np.uint32)
+        begins[1:] |= (stream[1:] != stream[:-1]) | (reading[1:] - reading[:-1] >= GRACE)
+        begins[1:] |= fin[:-1] | (length[1:] == 0)
+        ahead = np.cumsum(length) - length
+        rows = Rows(
+            ahead=ahead,
+            length=length,
+            captured=block.captured[row].astype(np.int64),
+            offset=block.offset[row],
+            time=block.time[row],
+            clock=reading,
+            number=block.number[row],
+            row=row,
+            flags=flags,
+        )
+        low = np.flatnonzero(begins)
+        high = np.append(low, len(row))[1:]
+        size = ahead[high - 1] + length[high - 1] - ahead[low]
+        columns = (stream[low], low, high, ahead[low], size, seq[low], fin[high - 1], row[low], reading[low])
+        runs: dict[int, list[Run]] = {}
+        held = len(self._held)
+        for number, first, end, before, total, start, last, at, since in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            run = Run(first + held, end + held, -before, 0, total, start, last, at, since)
+            runs.setdefault(number, []).append(run)
+        return self._held.followed_by(rows), runs
+
+    def _known(self, block: PacketBlock, data: Groups, seq: UInt32s) -> Bools:
+        """Packets that bring nothing but bytes that were captured before.
+
+        A byte was, if it lies below the end of all that came before, and in no hole that this left.
+        """
+        streams = self._streams
+        base = np.arange(len(data.stream)) * _SPAN
+        missing = [self.orders[number].holes for number in data.stream.tolist()]
+        ends = streams.end[data.stream]
+        reached = np.array([holes[-1][0] for holes in missing], np.int64) - ends
+        expected = streams.next_seq[data.stream].astype(np.uint32)
+        distance = (seq - data.spread(expected)).view(np.int32)
+        start = distance + data.spread(base)
+        end = start + block.length[data.row]
+        reach = np.empty(len(start), np.int64)
+        reach[1:] = end[:-1]
+        reach[data.begin] = base + reached
+        reach = np.maximum.accumulate(reach)
+        known: Bools = (start < reach) & (end <= reach) & (end > start)
+        known &= block.flags[data.row] & FIN == 0
+        if not known.any():
+            return known
+        highest = np.maximum(np.maximum.reduceat(end, data.begin), base + reached)
+        tame = np.minimum.reduceat(start, data.begin) >= highest - BEHIND
+        tame &= np.maximum.reduceat(start, data.begin) <= base + AHEAD
+        tame &= np.array([not self.orders[number].has_strangers for number in data.stream.tolist()])
+        known &= data.spread(tame)
+        opens = start > reach
+        before = [
+            (low + shift, high + shift)
+            for holes, shift in zip(missing, (base - ends).tolist(), strict=True)
+            for low, high in holes[:-1]
+        ]
+        earlier = np.array(before, np.int64).reshape(-1, 2)
+        low = np.sort(np.concatenate([earlier[:, 0], reach[opens]]))
+        high = np.sort(np.concatenate([earlier[:, 1], start[opens]]))
+        known &= low.searchsorted(end, "left") == high.searchsorted(start, "right")
+        return known
+
+    def _note_repeats(self, block: PacketBlock, data: Groups, seq: UInt32s, known: Bools) -> None:
+        streams = self._streams
+        stream, row = data.spread(data.stream)[known], data.row[known]
+        expected = streams.next_seq[stream].astype(np.uint32)
+        position = streams.end[stream] + (seq[known] - expected).view(np.int32)
+        length = block.length[row].astype(np.int64)
+        np.add.at(streams.retransmitted, stream, length)
+        skip = np.maximum(-position, 0)  # before 0: bytes from before the capture began
+        captured = block.captured[row].astype(np.int64) - skip
+        self._remember(length, stream, position + skip, captured, block.offset[row] + skip)
+
+    def _remember(
+        self, packet: Int64s, stream: Int64s, position: Int64s, captured: Int64s, offset: Int64s
+    ) -> None:
+        """Remember bytes that came again.
+
+        :param packet: payload bytes of the whole packet. A single one is a keep-alive, whose byte means nothing
+            (RFC 9293 section 3.8.4).
+        """
+        some = (captured > 0) & (packet > 1)
+        self._repeats = self._repeats.and_(
+            Repeats(stream[some], position[some], captured[some], offset[some])
+        )
+
+    def _witnesses(self, block: PacketBlock, stream: Int64s, clock: Int64s) -> dict[int, Witness]:
+        """What the receivers of the streams out of order had to say in this block."""
+        streams = self._streams
+        asked = np.zeros(len(streams), bool)
+        asked[list(self.orders)] = True
+        row = np.flatnonzero(asked[stream ^ 1] & (block.flags & (ACK | RST) == ACK))
+        acks = by_stream(row, stream[row] ^ 1, len(streams))
+        resets = np.flatnonzero((block.flags & RST != 0) & (asked[stream ^ 1] | asked[stream]))
+        reset_row: dict[int, int] = {}
+        for connection, at in zip((stream[resets] >> 1).tolist(), resets.tolist(), strict=True):
+            reset_row.setdefault(connection, at)
+        found = {}
+        for number in self.orders:
+            rows = acks.of(number)
+            values = block.ack[rows]
+            latest = int(streams.ack[number ^ 1])
+            if latest >= 0:
+                rows, values = np.append(-1, rows), np.append(np.uint32(latest), values)
+            found[number] = Witness(clock, rows, values, reset_row.get(number >> 1, NEVER))
+        return found
+
+    # -- what goes out
+
+    def _collect(self, rows: Rows) -> Outcome:
+        """Take what is ready, bring the columns of the streams up to date, keep what waits."""
+        ready: list[tuple[int, Delivery]] = []
+        again: list[tuple[int, Run]] = []
+        holes: list[tuple[int, int, int, int]] = []
+        for number, order in list(self.orders.items()):
+            for item in order.out:
+                if isinstance(item, Hole):
+                    holes.append((number, item.position, item.missing, item.cause))
+                else:
+                    ready.append((number, item))
+            again += [(number, run) for run in order.repeats]
+            order.out.clear()
+            order.repeats.clear()
+            self._update(number, order)
+            if order.idle:
+                del self.orders[number]
+        if again:
+            payload = payload_of([run for _, run in again], rows)
+            stream = np.array([number for number, _ in again], np.int64)[payload.run]
+            packet = rows.length[payload.row]
+            self._remember(packet, stream, payload.position, payload.captured, payload.offset)
+        lost = list(np.array(holes, np.int64).reshape(-1, 4).T)
+        np.add.at(self._streams.lost, lost[0], lost[2])
+        segments, cut = self._hand_out(ready, rows)
+        self._keep(rows)
+        return segments, [np.concatenate(pair) for pair in zip(lost, cut, strict=True)]
+
+    def _update(self, stream: int, order: StreamOrder) -> None:
+        streams = self._streams
+        streams.end[stream], streams.next_seq[stream] = order.position, order.next_seq
+        streams.retransmitted[stream] += order.retransmitted
+        streams.reordered[stream] += order.reordered
+        streams.outside[stream] += order.outside
+        order.retransmitted = order.reordered = order.outside = 0
+        if order.fin_position >= 0 and streams.fin_time[stream] < 0:
+            streams.fin_position[stream], streams.fin_time[stream] = order.fin_position, order.fin_time
+
+    def _hand_out(self, ready: list[tuple[int, Delivery]], rows: Rows) -> Outcome:
+        """Segments of what is ready, and gaps for what the snapshot length cut."""
+        payload = payload_of([delivery.run for _, delivery in ready], rows)
+        time = rows.time[payload.row]
+        delivered = time.copy()
+        for first, (_, delivery) in zip(payload.first.tolist(), ready, strict=True):
+            if delivery.delivered is not None:
+                delivered[first : first + len(delivery.delivered)] = delivery.delivered
+        stream = np.array([number for number, _ in ready], np.int64)[payload.run]
+        segments = [stream, payload.position, payload.offset, payload.captured, time, delivered]
+        segments += [rows.number[payload.row], payload.flags]
+        return captured_and_cut(segments, payload.length, self._streams)
+
+    def _keep(self, rows: Rows) -> None:
+        """Keep the packets that wait for the next block."""
+        self._held = rows.of([run for order in self.orders.values() for run in order.kept])
+        first = 0
+        for order in self.orders.values():
+            first = order.moved(self._held, first)
+
+
+def captured_and_cut(segments: list[Int64s], length: Int64s, streams: Streams) -> Outcome:
+    """Segments without bytes left out, and gaps for bytes that the snapshot length cut; counts those.
+
+    :param length: payload bytes on the wire
+    """
+    stream, position, _, captured, *_ = segments
+    gaps = [length[:0]] * 4
+    cut = np.flatnonzero(captured < length)
+    if len(cut):
+        missing = (length - captured)[cut]
+        gaps = [stream[cut], (position + captured)[cut], missing, np.full(len(cut), GapCause.SNAPLEN)]
+        np.add.at(streams.cut, stream[cut], missing)
+    some = captured > 0
+    return segments if some.all() else [column[some] for column in segments], gaps
+
+
+def sequence(block: PacketBlock, row: Int64s) -> UInt32s:
+    """Sequence numbers of the first payload byte: a SYN takes one before it."""
+    seq = block.seq[row]
+    syn = block.flags[row] & SYN
+    return seq + (syn != 0) if syn.any() else seq

@@ -1,0 +1,161 @@
+"""Which connection each packet belongs to, and where the streams of a connection begin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from captures.packets.addresses import Interner
+from captures.packets.connections import Connections
+from captures.packets.table import ACK, FIN, RST, SYN, Int64s, PacketBlock
+
+_SEQ = 1 << 32
+_MAX_SYN_DATA = 1 << 16
+
+
+class Handshakes:
+    """Reads SYNs: each pair of endpoints has one connection at a time, until a handshake begins another.
+
+    :param connections: where new ones are added
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+        self._pairs = Interner()
+        self._current = np.empty(0, np.int64)  # latest connection of each endpoint pair
+        self._half_open = np.empty(0, np.int64)  # senders of a SYN that sent nothing else yet, see _senders
+
+    def connections_of(self, block: PacketBlock) -> tuple[Int64s, list[int]]:
+        """The connection of each packet, and the connections that new ones of the same pair replaced."""
+        src, dst = block.src.astype(np.int64), block.dst.astype(np.int64)
+        pair, fresh = self._pairs.ids(np.minimum(src, dst) << 31 | np.maximum(src, dst))
+        if len(fresh):
+            self._current = np.append(self._current, np.full(len(fresh), -1, np.int64))
+        syns = np.flatnonzero(block.flags & SYN)
+        rows = np.union1d(fresh, syns)
+        if len(syns) or len(self._half_open):
+            rows = np.union1d(rows, self._first_acknowledgments(block, pair, syns))
+        if not len(rows):
+            return self._current[pair], []
+        before, replaced = self._current.copy(), []
+        changes: list[tuple[int, int, int]] = []
+        for row in rows.tolist():
+            number = int(pair[row])
+            old = int(self._current[number])
+            new = self._identify(block, row, old)
+            if new != old:
+                self._current[number] = new
+                changes.append((number, row, new))
+                if old >= 0:
+                    replaced.append(old)
+        if not changes:
+            return self._current[pair], replaced
+        return self._apply_changes(before[pair], pair, changes), replaced
+
+    @staticmethod
+    def _apply_changes(connection: Int64s, pair: Int64s, changes: list[tuple[int, int, int]]) -> Int64s:
+        """Put each change (pair, row, connection) into effect for that pair, from that row on."""
+        table = np.array(sorted(changes), np.int64)
+        keys = table[:, 0] << 32 | table[:, 1]
+        rows = pair << 32 | np.arange(len(pair))
+        place = np.searchsorted(keys, rows, "right") - 1
+        applies = (place >= 0) & (table[place, 0] == pair)
+        return np.where(applies, table[place, 2], connection)
+
+    def _first_acknowledgments(self, block: PacketBlock, pair: Int64s, syns: Int64s) -> Int64s:
+        """The packet after each SYN by which its sender says what the other side has sent before.
+
+        Remembers those who sent no such packet yet.
+        """
+        sender = pair << 1 | (block.src > block.dst)
+        opening = syns[block.flags[syns] & ACK == 0]
+        waiting = np.zeros(2 * len(self._pairs), bool)
+        waiting[self._half_open] = waiting[sender[opening]] = True
+        row = np.flatnonzero(waiting[sender] & (block.flags & (SYN | ACK | RST) == ACK))
+        keys = np.sort(sender[row] << 32 | row)
+        wanted = np.concatenate([self._half_open << 32, sender[opening] << 32 | opening])
+        place = keys.searchsorted(wanted)
+        found = place < len(keys)
+        found[found] = keys[place[found]] >> 32 == wanted[found] >> 32
+        self._half_open = np.unique(wanted[~found] >> 32)
+        return np.unique(keys[place[found]] & 0xFFFF_FFFF)
+
+    def _identify(self, block: PacketBlock, row: int, old: int) -> int:
+        """The connection of a packet that has a SYN, is the first of its pair, or the first after a SYN."""
+        flags = int(block.flags[row])
+        src, dst = int(block.src[row]), int(block.dst[row])
+        seq, ack, time = int(block.seq[row]), int(block.ack[row]), int(block.time[row])
+        connections, streams = self.connections, self.connections.streams
+        is_syn, is_answer = flags & (SYN | ACK) == SYN, flags & (SYN | ACK) == SYN | ACK
+        if flags & RST:  # SYN and RST at once is no handshake
+            is_syn = is_answer = False
+        if old >= 0:
+            mine = 2 * old + (src != int(connections.a[old]))
+            if not (is_syn or is_answer):
+                self._infer(block, row, old, mine)
+                return old
+            if int(streams.isn[mine]) == seq:
+                return old
+            if self._joins(old, mine, is_answer, ack):
+                streams.isn[mine] = seq
+                if not self._has_begun(block, row, old, mine):
+                    self._begin_stream(mine, seq + 1)
+                if is_answer and connections.syn_time[old] >= 0:
+                    connections.handshake[old] = time - int(connections.syn_time[old])
+                return old
+        a, b = (dst, src) if is_answer else (src, dst)
+        generation = int(connections.generation[old]) + 1 if old >= 0 else 0
+        new = connections.add(a, b, generation, time, int(block.number[row]))
+        if is_syn:
+            connections.client_known[new] = True
+            connections.syn_time[new] = time
+            streams.isn[2 * new] = seq
+            self._begin_stream(2 * new, seq + 1)
+        elif is_answer:
+            connections.client_known[new] = True
+            streams.isn[2 * new], streams.isn[2 * new + 1] = (ack - 1) % _SEQ, seq
+            self._begin_stream(2 * new, ack)
+            self._begin_stream(2 * new + 1, seq + 1)
+        return new
+
+    def _joins(self, connection: int, mine: int, is_answer: bool, ack: int) -> bool:
+        """Whether a SYN belongs to a connection whose other side began with another SYN."""
+        streams = self.connections.streams
+        peer_isn = int(streams.isn[mine ^ 1])
+        if peer_isn < 0 or streams.isn[mine] >= 0:
+            return False
+        if is_answer:
+            # it may acknowledge data that came with the SYN (RFC 7413)
+            return (ack - peer_isn - 1) % _SEQ < _MAX_SYN_DATA
+        # simultaneous open (RFC 9293 section 3.5): both SYNs cross
+        return int(self.connections.syn_time[connection]) >= 0
+
+    def _infer(self, block: PacketBlock, row: int, connection: int, mine: int) -> None:
+        """Where the stream of the other side begins if its SYN was not captured.
+
+        The client's first packet after its SYN acknowledges just that: Kafka's brokers do not speak first.
+        """
+        streams = self.connections.streams
+        isn = int(streams.isn[mine])
+        if isn < 0 or streams.isn[mine ^ 1] >= 0 or int(block.seq[row]) != (isn + 1) % _SEQ:
+            return
+        if not self._has_begun(block, row, connection, mine ^ 1):
+            self._begin_stream(mine ^ 1, int(block.ack[row]))
+
+    def _has_begun(self, block: PacketBlock, row: int, connection: int, stream: int) -> bool:
+        """Whether data of a stream was captured before `row`: its positions count from there already."""
+        connections = self.connections
+        if connections.streams.next_seq[stream] >= 0:
+            return True
+        ends = connections.a[connection], connections.b[connection]
+        first = int(np.searchsorted(block.number, connections.first_number[connection]))
+        part = slice(first, row)
+        carries = (block.length[part] > 0) | (block.flags[part] & FIN != 0)
+        return bool(
+            np.any(carries & (block.src[part] == ends[stream & 1]) & (block.dst[part] == ends[~stream & 1]))
+        )
+
+    def _begin_stream(self, stream: int, seq: int) -> None:
+        """The first byte of a stream has this sequence number."""
+        streams = self.connections.streams
+        streams.syn_seen[stream] = True
+        streams.next_seq[stream] = seq % _SEQ

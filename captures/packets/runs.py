@@ -1,0 +1,209 @@
+"""Runs of payload: packets of one stream that follow each other without a break, taken together.
+
+A stream out of order is still in order for most of the way. What costs time per step is done once per run; the
+columns of its packets are touched only when the run is handed out, together with those of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from captures.packets.table import FIN, Bytes, Int64s
+
+NEVER = 1 << 62
+
+
+@dataclass(slots=True)
+class Rows:
+    """Packets with payload or FIN of streams that are not in order; of each run side by side.
+
+    :ivar ahead: payload bytes before this packet's, counted from anywhere; within a run it rises by `length`
+    :ivar length: payload bytes
+    :ivar captured: payload bytes that are in the file
+    :ivar offset: where they are in the source
+    :ivar time: capture time
+    :ivar clock: reading of the capture clock
+    :ivar number: packet number
+    :ivar row: row of the packet block, -1 if the packet came with an earlier one
+    :ivar flags: TCP flags
+    """
+
+    ahead: Int64s
+    length: Int64s
+    captured: Int64s
+    offset: Int64s
+    time: Int64s
+    clock: Int64s
+    number: Int64s
+    row: Int64s
+    flags: Bytes
+
+    def __len__(self) -> int:
+        return len(self.ahead)
+
+    def followed_by(self, other: Rows) -> Rows:
+        """These rows, then the others."""
+        if not len(self):
+            return other
+        names = Rows.__dataclass_fields__
+        return Rows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+
+    def of(self, runs: Sequence[Run]) -> Rows:
+        """Copies of the rows of `runs`, one run behind the other; `ahead` is the position of a row in its stream."""
+        if not runs:
+            return no_rows()
+        table = np.array([(run.low, run.high, run.shift) for run in runs], np.int64)
+        row, run = spread_out(table[:, 0], table[:, 1])
+        kept = Rows(*(getattr(self, name)[row] for name in Rows.__dataclass_fields__))
+        kept.ahead += table[run, 2]
+        kept.row[:] = -1
+        return kept
+
+
+def no_rows() -> Rows:
+    """No packets."""
+    none = np.empty(0, np.int64)
+    return Rows(none, none, none, none, none, none, none, none, np.empty(0, np.uint8))
+
+
+@dataclass(slots=True)
+class Run:
+    """Consecutive payload: bytes [start, end) of the stream, which are in the rows [low, high).
+
+    Position ``rows.ahead[i] + shift`` is where the payload of row ``i`` begins; the first and last row may reach
+    beyond the run. A run without bytes is a FIN that came alone. As long as it has not found its place in the
+    stream, a run begins at position 0.
+
+    :ivar seq: sequence number of the byte at `start`
+    :ivar fin: whether the last row has a FIN
+    :ivar row: row of the packet block in which the first packet came, -1 if that was in an earlier one
+    :ivar since: clock reading then, or later, when the hole before this run was last made smaller
+    :ivar acked_row: first row, from `row` on, at which the receiver had acknowledged all before this run: -1 if
+        that was in an earlier block, ``NEVER`` if it is not in this one; None if not known yet
+    :ivar acked: clock reading then
+    """
+
+    low: int
+    high: int
+    shift: int
+    start: int
+    end: int
+    seq: int
+    fin: bool
+    row: int
+    since: int
+    acked_row: int | None = None
+    acked: int = NEVER
+
+    def part(self, rows: Rows, start: int, end: int) -> Run:
+        """The bytes in [start, end) of this run."""
+        if start == self.start and end == self.end:
+            return self
+        low, high = self.low, self.high
+        if start > self.start:
+            low = self._row_at(rows, start, "right") - 1
+        if end < self.end:
+            high = self._row_at(rows, end, "left")
+        return Run(
+            low=low,
+            high=high,
+            shift=self.shift,
+            start=start,
+            end=end,
+            seq=(self.seq + start - self.start) % (1 << 32),
+            fin=self.fin and end == self.end,
+            row=self.row if low == self.low else int(rows.row[low]),
+            since=self.since if low == self.low else int(rows.clock[low]),
+        )
+
+    def first(self, rows: Rows, count: int) -> tuple[Run, Run | None]:
+        """The first packets of this run, and the rest of it."""
+        if count >= self.high - self.low:
+            return self, None
+        edge = int(rows.ahead[self.low + count]) + self.shift
+        return self.part(rows, self.start, edge), self.part(rows, edge, self.end)
+
+    def packets_before(self, rows: Rows, position: int) -> int:
+        """How many packets of this run begin before a position."""
+        return self._row_at(rows, position, "left") - self.low
+
+    def moved(self, distance: int) -> None:
+        """Give the run another position."""
+        self.start += distance
+        self.end += distance
+        self.shift += distance
+
+    def _row_at(self, rows: Rows, position: int, side: str) -> int:
+        ahead = rows.ahead[self.low : self.high]
+        return self.low + int(ahead.searchsorted(position - self.shift, side))  # type: ignore[call-overload]
+
+
+def spread_out(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+    """The numbers of all ranges [low, high), one range behind the other, and for each which range it is of."""
+    count = high - low
+    which = np.repeat(np.arange(len(low)), count)
+    return np.arange(len(which)) + np.repeat(low - np.cumsum(count) + count, count), which
+
+
+@dataclass(slots=True)
+class Payload:
+    """The packets of several runs, one row each, cut to what the runs have of them; all int64.
+
+    :ivar first: where each run begins
+    :ivar run: which run
+    :ivar row: row in :class:`Rows`
+    :ivar position: first byte
+    :ivar length: payload bytes
+    :ivar captured: payload bytes that are in the file
+    :ivar offset: where they are
+    :ivar flags: TCP flags, without FIN where the last bytes of the packet are missing here
+    """
+
+    first: Int64s
+    run: Int64s
+    row: Int64s
+    position: Int64s
+    length: Int64s
+    captured: Int64s
+    offset: Int64s
+    flags: Int64s
+
+
+def payload_of(runs: Sequence[Run], rows: Rows) -> Payload:
+    """The packets of `runs`, in their order."""
+    table = np.array([(run.low, run.high, run.shift, run.start, run.end) for run in runs], np.int64)
+    low, high, shift, start, end = table.reshape(-1, 5).T
+    row, run = spread_out(low, high)
+    count = high - low
+    first = np.cumsum(count) - count
+    position = rows.ahead[row] + shift[run]
+    length, captured, offset = rows.length[row], rows.captured[row], rows.offset[row]
+    flags = rows.flags[row].astype(np.int64)
+    if len(low):
+        _cut_front(first, start, position, length, captured, offset)
+        _cut_back(first + count - 1, end, position, length, captured, flags)
+    return Payload(first, run, row, position, length, captured, offset, flags)
+
+
+def _cut_front(
+    at: Int64s, start: Int64s, position: Int64s, length: Int64s, captured: Int64s, offset: Int64s
+) -> None:
+    skip = start - position[at]
+    if skip.any():
+        position[at] += skip
+        length[at] -= skip
+        offset[at] += skip
+        captured[at] = np.maximum(captured[at] - skip, 0)
+
+
+def _cut_back(
+    at: Int64s, end: Int64s, position: Int64s, length: Int64s, captured: Int64s, flags: Int64s
+) -> None:
+    beyond = position[at] + length[at] - end
+    if beyond.any():
+        length[at] -= beyond
+        captured[at] = np.minimum(captured[at], length[at])
+        flags[at[beyond > 0]] &= ~FIN

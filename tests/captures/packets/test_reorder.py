@@ -1,0 +1,162 @@
+"""Streams out of order give what the plain model says, whatever is lost, repeated, turned around, acknowledged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captures.packets import ACK, GRACE, RST, GapCause, reorder
+from captures.packets.reorder import PATIENCE
+from tests.captures.packets.kit import MS, Conversation, Read, Record, pcap, read_bytes
+from tests.captures.packets.model import Model
+from tests.captures.packets.test_tcp import outcome
+
+DATA = Random(9).randbytes(1 << 14)
+PAUSES = (0, 1000, MS, 20 * MS, GRACE - 1, GRACE, 3 * GRACE, PATIENCE)
+
+
+def random_stream(rng: Random) -> tuple[list[Record], Model]:
+    """A stream of a known beginning with every kind of trouble, mixed with another connection's packets."""
+    talk = Conversation(client_isn=rng.choice((1000, 2**32 - 300)))
+    talk.handshake()
+    other = Conversation(client=("10.0.0.9", 50_000))
+    model, at, position, acked = Model(), 0, 0, 0
+    trouble = rng.choice((0.1, 0.3, 0.6))
+    pauses = PAUSES[: rng.choice((2, 4, len(PAUSES)))]
+    late: list[tuple[int, int]] = []
+
+    def put(start: int, size: int) -> None:
+        talk.send(start, DATA[start : start + size])
+        model.data(start, size, len(talk.records), talk.now, talk.now)
+
+    def next_packet() -> None:
+        talk.now += rng.choice(pauses)
+        model.tick(talk.now + MS)
+
+    for _ in range(rng.randrange(5, 60)):
+        next_packet()
+        kind = rng.random()
+        if kind > trouble or not position:
+            size = rng.randrange(1, 20)
+            put(position, size)
+            position += size
+        elif kind < trouble * 0.35:  # lost, or late
+            size = rng.randrange(1, 40)
+            late.append((position, size))
+            position += size
+            other.now = talk.now
+            talk.records.append(other.send(at, b"x"))
+            talk.now, at = other.now, at + 1
+        elif kind < trouble * 0.6 and late:
+            start, size = late.pop(rng.randrange(len(late)))
+            cut = rng.randrange(size + 1)
+            part, rest = sorted([(start, cut), (start + cut, size - cut)], key=lambda _: rng.random())
+            late += [each for each in (rest,) if each[1]]
+            if part[1]:
+                put(*part)
+        elif kind < trouble * 0.65:  # everything from some place on again
+            start = rng.choice([start for start, _ in late] or [rng.randrange(position)])
+            while start < position:
+                size = rng.randrange(1, 30)
+                put(start, size)
+                start += size
+                next_packet()
+            position = start
+        elif kind < trouble * 0.75:  # again, cut otherwise
+            start, size = rng.randrange(position), rng.randrange(1, 30)
+            put(start, size)
+            position = max(position, start + size)
+        elif kind < trouble * 0.98:
+            acked = rng.choice((acked, rng.randrange(position + 1), position))
+            talk.acknowledge(acked)
+            model.acknowledge(acked, talk.now)
+        else:
+            talk.put(False, 0, acked, RST | ACK)
+            model.reset(talk.now)
+    model.finish()
+    return talk.records, model
+
+
+def check(got: Read, model: Model) -> None:
+    rows: list[tuple[int, int] | None] = [None] * model.position
+    for each in got.segments:
+        columns = (each.stream, each.position, each.length, each.number, each.delivered)
+        for stream, position, length, number, delivered in zip(*(c.tolist() for c in columns), strict=True):
+            if stream == 0:
+                rows[position : position + length] = [(number, delivered)] * length
+    assert rows == model.delivered
+    inside = [gap[1:] for gap in got.gaps() if gap[0] == 0 and gap[1] < model.position]
+    assert inside == model.gaps
+    streams = got.assembler.connections.streams
+    assert int(streams.retransmitted[0]) == model.retransmitted
+
+
+@given(st.integers(0, 2**32), st.sampled_from([256, 400, 1500, 1 << 22]))
+@settings(deadline=None, max_examples=150)
+def test_as_the_model_says(tmp_path_factory: pytest.TempPathFactory, seed: int, block_size: int) -> None:
+    records, model = random_stream(Random(seed))
+    check(read_bytes(tmp_path_factory.getbasetemp(), pcap(list(records), nano=True), block_size), model)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([256, 400, 1500]))
+@settings(deadline=None, max_examples=60)
+def test_what_is_given_up_for_want_of_room_does_not_depend_on_blocks(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, block_size: int
+) -> None:
+    folder, rng = tmp_path_factory.getbasetemp(), Random(seed)
+    records, _ = random_stream(rng)
+    data = pcap(list(records), nano=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reorder, "MAX_WAITING_PACKETS", rng.randrange(1, 9))
+        patch.setattr(reorder, "MAX_WAITING_BYTES", rng.randrange(10, 120))
+        assert outcome(read_bytes(folder, data, block_size)) == outcome(read_bytes(folder, data))
+
+
+def silent_after_a_loss(pause: int, *, acked: bool) -> list[Record]:
+    """A connection that says nothing more after a packet behind a hole, and another one that goes on."""
+    talk = Conversation()
+    talk.handshake()
+    talk.send(0, DATA[:10])
+    talk.send(20, DATA[20:30])
+    if acked:
+        talk.acknowledge(30)
+    other = Conversation(client=("10.0.0.9", 50_000), now=talk.now)
+    other.send(0, b"x")
+    other.now += pause
+    other.send(1, b"y")
+    return talk.records + other.records
+
+
+@pytest.mark.parametrize(
+    ("acked", "patience", "cause"),
+    [(True, GRACE, GapCause.NOT_CAPTURED), (False, PATIENCE, GapCause.UNKNOWN)],
+)
+@pytest.mark.parametrize("block_size", [256, 1 << 22])
+def test_a_silent_connection_does_not_wait_for_the_end(
+    tmp_path: Path, block_size: int, acked: bool, patience: int, cause: GapCause
+) -> None:
+    """Packets of others tell how late it is."""
+    got = read_bytes(tmp_path, pcap(list(silent_after_a_loss(patience, acked=acked)), nano=True), block_size)
+    assert got.gaps() == [(0, 10, 10, cause)]
+    assert not len(got.segments[-1].gaps)  # before the end of the capture
+    assert got.assembler.waiting == {}
+    early = silent_after_a_loss(patience - 3 * MS, acked=acked)
+    got = read_bytes(tmp_path, pcap(list(early), nano=True), block_size)
+    assert len(got.segments[-1].gaps)
+
+
+def test_each_hole_waits_for_itself_only(tmp_path: Path) -> None:
+    """Many holes acknowledged at once are given up at once, not one after the other."""
+    talk = Conversation()
+    talk.handshake()
+    for low in range(0, 1000, 20):
+        talk.send(low, DATA[low : low + 10])
+    talk.acknowledge(1000)
+    talk.now += GRACE
+    talk.acknowledge(1000)
+    got = read_bytes(tmp_path, pcap(list(talk.records), nano=True))
+    assert len(got.segments[0].gaps) == 49
