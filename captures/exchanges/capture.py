@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from captures.exchanges.bulk import PADDING, Bools, BulkPairing, Handover, Int64s
+from captures.exchanges.bulk import BulkPairing, Handover
+from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
+from captures.exchanges.framing import Int64s
 from captures.exchanges.instep import InStep
+from captures.exchanges.notes import Notes
+from captures.exchanges.pieces import Rest
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
+from captures.names import Names
 from captures.packets import (
     Connections,
+    PacketBlock,
     SegmentBlock,
     SegmentIndex,
     Source,
     Statistics,
     TcpAssembler,
-    open_source,
+    open_files,
     read_packets,
 )
+from captures.packets.errors import DROPPED
 from captures.packets.reader import BLOCK_SIZE
+from captures.packets.spool import DEFAULT_SPOOL
 from captures.packets.tls import KeyLog
 from dissectors.apis import version_limits
 
@@ -32,6 +40,8 @@ from dissectors.apis import version_limits
 MAX_FRAME = 1 << 28
 
 SIZE_BYTES = 4
+
+_LATE = 1_000_000_000
 
 #: called with bytes of the capture read so far, and its size or None if unknown
 Progress = Callable[[int, int | None], None]
@@ -64,6 +74,8 @@ class Capture:
     :ivar skipped: stretches of streams that belong to no frame, and why
     :ivar foreign: connections that are not Kafka, and what they look like
     :ivar decryption: the TLS connections
+    :ivar notes: marks and comments of exchanges
+    :ivar names: names of addresses; whoever shows the capture fills them
     """
 
     def __init__(self, source: Source, block_size: int = BLOCK_SIZE, *, keylog: KeyLog | None = None) -> None:
@@ -79,10 +91,17 @@ class Capture:
         self._bulk = BulkPairing(self.table, self._limits, MAX_FRAME)
         self._singles: dict[int, SingleConnection] = {}
         self._ordinary = np.zeros(0, np.bool_)
+        self._swapped: set[int] = set()
+        """Connections whose direction 1 is the client's, of those that were forgotten."""
         self._secrets = 0
         self._endpoints: dict[int, tuple[str, str]] = {}
+        self._seen = 0
+        self._unfinished: Int64s = np.empty(0, np.int64)
         self.skipped: list[Skip] = []
         self.foreign: dict[int, str] = {}
+        self.notes = Notes(self.table, self.client_stream)
+        self._conflicts = Conflicts(self.table, self.client_stream)
+        self.names = Names()
 
     @property
     def connections(self) -> Connections:
@@ -100,17 +119,89 @@ class Capture:
         :raises CaptureError: if it is not a capture file
         """
         for block in self._packets:
-            segments = self._assembler.feed(block)
-            while self._secrets < len(self._packets.secrets):
-                self._keylog.add(self._packets.secrets[self._secrets])
-                self._secrets += 1
-            self._feed(self.decryption.feed(self._in_step.feed(segments, self._assembler.waiting)))
+            self._take(block)
             if progress is not None:
-                progress(block.file_offset + block.size, self.source.size)
+                progress(self._packets.done, self.source.expected)
+        self._end()
+
+    def updates(self) -> Iterator[Int64s]:
+        """Read on, block by block, and yield the rows of the table that each block has completed.
+
+        For captures that still grow: a row comes as soon as nothing can be added to it that would be expected, in the
+        order of the first bytes of the requests among those of a block. At the end come the rows that stayed
+        unanswered. Empty arrays are yielded too, so that the caller can look at the clock.
+
+        :raises CaptureError: if it is not a capture file
+        """
+        for block in self._packets:
+            self._take(block)
+            yield self._completed(int(block.time[-1]) if len(block) else 0)
+        self._end()
+        yield self.table.in_order(self._unfinished_rows())
+
+    def _unfinished_rows(self) -> Int64s:
+        """Return the rows that :meth:`updates` has not yielded yet."""
+        return np.append(self._unfinished, np.arange(self._seen, len(self.table)))
+
+    def _completed(self, now: int) -> Int64s:
+        rows = self._unfinished_rows()
+        done = self.table.is_complete(rows)
+        owing = np.unique(self.table.column("connection")[rows[~done]])
+        # what a closed connection owes does not come any more; late packets have a moment left
+        gone = owing[self.connections.closed_before(owing, now - _LATE)]
+        if len(gone):
+            self._close(gone.tolist())
+            rows = self._unfinished_rows()
+            done = self.table.is_complete(rows)
+        self._seen = len(self.table)
+        self._unfinished = rows[~done]
+        return self.table.in_order(rows[done])
+
+    def forget(self, before: int) -> None:
+        """Drop exchanges that were complete before a moment, and the places of bytes captured before it.
+
+        For captures that never end. Rows of the table that stay get new numbers; so this is for those who let
+        :meth:`updates` tell them of rows, and keep none. Connections are kept, two hundred bytes each.
+
+        :param before: nanoseconds since the epoch
+        """
+        table = self.table
+        kept = np.maximum(table.column("request_last"), table.column("response_last")) >= before
+        kept[self._unfinished_rows()] = True
+        if kept.all():
+            return
+        renumbered = table.keep(kept)
+        self._unfinished = renumbered[self._unfinished]
+        self._seen = int(np.count_nonzero(kept[: self._seen]))
+        self._bulk.renumber(renumbered)
+        self.notes.renumber(renumbered)
+        for single in self._singles.values():
+            single.renumber(renumbered)
+        singles = np.array(list(self._singles), np.int64)
+        self._close(singles[self.connections.closed_before(singles, before)].tolist())
+        self.index.forget(before)
+        self.decryption.forget(before)
+
+    def _take(self, block: PacketBlock) -> None:
+        self.notes.read(block.comments)
+        segments = self._assembler.feed(block)
+        while self._secrets < len(self._packets.secrets):
+            self._keylog.add(self._packets.secrets[self._secrets])
+            self._secrets += 1
+        self._feed(self.decryption.feed(self._in_step.feed(segments, self._assembler.waiting)))
+        self._mark_conflicts()
+
+    def _end(self) -> None:
         last = self._in_step.feed(self._assembler.finish(), {})
         self._feed(self.decryption.feed(last))
         self._feed(self.decryption.finish(last))
         self._finish()
+        self._mark_conflicts()
+
+    def _mark_conflicts(self) -> None:
+        conflicts, self._assembler.conflicts = self._assembler.conflicts, []
+        tls = self.decryption.tls  # positions there are those of decrypted bytes
+        self._conflicts.mark(each for each in conflicts if each.stream >> 1 not in tls)
 
     # ------------------------------------------------------------ the two ways through
     def _feed(self, block: SegmentBlock) -> None:
@@ -118,24 +209,41 @@ class Capture:
         self._ordinary = np.append(self._ordinary, np.zeros(len(connections) - len(self._ordinary), np.bool_))
         if not len(block) and not len(block.gaps):
             return
+        self.notes.place(block)
         connection = block.stream >> 1
         self._admit(block, connection)
-        holes = np.unique(block.gaps.stream >> 1)
-        for handover in self._bulk.hand_over(set(holes[self._ordinary[holes]].tolist())):
+        rest = Rest(block)
+        given_up: set[int] = set()
+        while rest:
+            self._feed_singles(rest, given_up)
+            self._feed_bulk(rest, given_up)
+
+    def _feed_singles(self, rest: Rest, given_up: set[int]) -> None:
+        """Feed connections that are not ordinary; those that have become so go back to the bulk way.
+
+        :param given_up: those that the bulk way has tried in this block, and which it does not get again
+        """
+        connections = rest.connections()
+        for connection in connections[~self._ordinary[connections]].tolist():
+            single = self._single(connection)
+            handover = single.feed(rest, to_the_end=connection in given_up)
+            if handover is not None:
+                self._bulk.take_over(handover, single.client_direction)
+                self._ordinary[connection] = True
+
+    def _feed_bulk(self, rest: Rest, given_up: set[int]) -> None:
+        """Feed the ordinary connections, each up to its next gap; what is not ordinary any more is given up."""
+        rows = rest.before_gaps() & self._ordinary[rest.connection]
+        if rows.any():
+            handovers = self._bulk.feed(rest.block, rest.memory, rest.places, rows)
+            given_up.update(handover.connection for handover in handovers)
+            rest.rows &= ~rows
+            for handover in handovers:
+                self._take_over(handover)
+                rest.rows |= rows & (rest.connection == handover.connection)
+        gaps = rest.with_gaps()
+        for handover in self._bulk.hand_over(set(gaps[self._ordinary[gaps]].tolist())):
             self._take_over(handover)
-        data, starts = block.payload(padding=PADDING)
-        met = np.unique(np.concatenate((connection, block.gaps.stream >> 1)))
-        singles = met[~self._ordinary[met]]
-        done = self._feed_singles(block, data, starts, singles, np.zeros(len(block), np.bool_))
-        rows = self._ordinary[connection] & ~done
-        if not rows.any():
-            return
-        handovers = self._bulk.feed(block, data, starts, rows)
-        for handover in handovers:
-            self._take_over(handover)
-        if handovers:
-            given_up = np.array([handover.connection for handover in handovers], np.int64)
-            self._feed_singles(block, data, starts, given_up, ~rows, again=True)
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Let connections take the fast way that begin in this block with both handshakes and a request."""
@@ -167,46 +275,13 @@ class Capture:
         self._ordinary[handover.connection] = False
         self._single(handover.connection).adopt(handover)
 
-    def _feed_singles(
-        self,
-        block: SegmentBlock,
-        data: bytes,
-        starts: Int64s,
-        singles: Int64s,
-        skip: Bools,
-        *,
-        again: bool = False,
-    ) -> Bools:
-        """Feed connections that are not ordinary; those that have become so go back to the bulk way.
-
-        :param data: the payload of the block, and where in it each segment begins
-        :param singles: the connections
-        :param skip: rows that are not to be fed
-        :param again: the bulk way has just given these connections up: what is left of the block is for them, their
-            gaps were fed before
-        :returns: rows that were fed, or skipped
-        """
-        done: Bools = skip | np.isin(block.stream >> 1, singles)
-        for connection in singles.tolist():
-            single = self._single(connection)
-            returned = single.feed(block, data, starts, skip, gaps=not again, to_the_end=again)
-            if returned is not None:
-                handover, rest = returned
-                self._bulk.take_over(handover, single.client_direction)
-                self._ordinary[connection] = True
-                done[rest] = False
-        return done
-
     def _finish(self) -> None:
         rows, handovers = self._bulk.finish()
         self.table.mark(rows, Flag.UNANSWERED)
         for handover in handovers:
             self._take_over(handover)
-        for connection, single in self._singles.items():
-            single.finish(self._ended_by(connection))
-            self.skipped.extend(single.skipped)
-            if single.foreign:
-                self.foreign[connection] = single.foreign
+        for single in self._singles.values():
+            self._finish_single(single)
         with_exchanges = set(self.table.column("connection").tolist())
         for connection in self.decryption.tls:
             inside = self.foreign.get(connection)
@@ -216,6 +291,22 @@ class Capture:
             elif connection not in with_exchanges:
                 self.foreign[connection] = str(summary)
 
+    def _close(self, connections: list[int]) -> None:
+        """Finish connections of which no more comes."""
+        for handover in self._bulk.hand_over({each for each in connections if self._ordinary[each]}):
+            self._take_over(handover)
+        for connection in connections:
+            single = self._singles.pop(connection)
+            self._finish_single(single)
+            if single.client_direction:
+                self._swapped.add(connection)
+
+    def _finish_single(self, single: SingleConnection) -> None:
+        single.finish(self._ended_by(single.connection))
+        self.skipped.extend(single.skipped)
+        if single.foreign:
+            self.foreign[single.connection] = single.foreign
+
     def _ended_by(self, connection: int) -> str:
         closed = self.connections[connection].closed
         return "the capture ended" if closed == "open" else f"the connection was {closed.split()[0]}"
@@ -224,7 +315,7 @@ class Capture:
     def client_stream(self, connection: int) -> int:
         """Return the stream that carries the requests of a connection."""
         single = self._singles.get(connection)
-        return 2 * connection + (single.client_direction if single is not None else 0)
+        return 2 * connection + (connection in self._swapped if single is None else single.client_direction)
 
     def endpoints(self, connection: int) -> tuple[str, str]:
         """Return client and broker of a connection as ``host:port``."""
@@ -232,6 +323,11 @@ class Capture:
         if found is None:
             found = self._endpoints[connection] = self._resolve(connection)
         return found
+
+    def shown_endpoints(self, connection: int) -> tuple[str, str]:
+        """Return the same with names in the places of hosts that have one."""
+        client, broker = self.endpoints(connection)
+        return self.names.shown(client), self.names.shown(broker)
 
     def _resolve(self, connection: int) -> tuple[str, str]:
         ends = int(self.connections.a[connection]), int(self.connections.b[connection])
@@ -245,21 +341,38 @@ class Capture:
         if not size:
             return None
         stream = self.client_stream(connection) ^ (side == "response")
-        payload = self.decryption.index_of(connection).read_captured(
-            stream, position + SIZE_BYTES, position + size
-        )
+        index = self.decryption.index_of(connection)
+        payload = index.read_captured(stream, position + SIZE_BYTES, position + size)
         have = SIZE_BYTES + len(payload)
         if have == size:
             return FrameBytes(payload, True, size)
-        reason = f"{size - have} of {size} bytes were not captured from here on"
+        dropped = index.dropped(stream, position + have)
+        why = DROPPED if dropped else "not captured from here on"
+        reason = f"{size - have} of {size} bytes were {why}"
         return FrameBytes(payload, False, have, reason)
 
 
-def open_capture(path: str, block_size: int = BLOCK_SIZE, *, keylog: KeyLog | None = None) -> Capture:
-    """Open a capture file, ``-`` for standard input; nothing but its beginning is read yet.
+def open_capture(
+    paths: str | Sequence[str],
+    block_size: int = BLOCK_SIZE,
+    *,
+    keylog: KeyLog | None = None,
+    follow: bool = False,
+    spool: int = DEFAULT_SPOOL,
+    align_clocks: bool = False,
+) -> Capture:
+    """Open a capture; nothing but its beginning is read yet.
 
-    :param block_size: how much of the file is read at a time, in bytes
+    :param paths: a capture file, a folder of them, or a pattern that they fit, ``-`` for standard input; or several
+        of all these, which together are one capture
+    :param block_size: how much of a file is read at a time, in bytes
     :param keylog: secrets of TLS connections; those in the capture itself are used too
-    :raises CaptureError: if it cannot be opened, or is not a capture
+    :param follow: whether more is still being written to it, to be read as it comes
+    :param spool: how many bytes of what cannot be read twice (pipes, compressed files) are kept
+    :param align_clocks: bring the times of several files to one clock, by packets that were seen in more than one
+    :raises CaptureError: if there is no capture that can be read; one that fails beside others is among
+        ``unreadable``
     """
-    return Capture(open_source(path), block_size, keylog=keylog)
+    names = [paths] if isinstance(paths, str) else paths
+    source = open_files(names, follow=follow, spool=spool, align_clocks=align_clocks)
+    return Capture(source, block_size, keylog=keylog)

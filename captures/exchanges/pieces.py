@@ -1,27 +1,28 @@
-"""The bytes of one connection in the order in which they were captured."""
+"""What is still to be read of a block, and the bytes of one connection in the order in which they were captured."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, overload
 
 import numpy as np
 
-from captures.exchanges.bulk import Bools, Int64s
+from captures.exchanges.framing import Bools, Int64s
 from captures.packets import GapCause, SegmentBlock
+
+_NEVER = np.int64(1 << 62)
 
 
 class Piece(NamedTuple):
     """The next bytes of one direction, or a hole (``data`` None).
 
     :ivar direction: 0 or 1, as in the stream's number
-    :ivar row: the segment's row in its block, -1 for a hole
     :ivar packet: number of the packet
     :ivar missing: size of the hole, 0 if it cannot be known
     :ivar cause: a :class:`~captures.packets.GapCause`
     """
 
     direction: int
-    row: int
     position: int
     time: int
     packet: int
@@ -30,30 +31,124 @@ class Piece(NamedTuple):
     cause: int = 0
 
 
-def pieces_in_order(
-    connection: int, block: SegmentBlock, data: bytes, starts: Int64s, skip: Bools, *, gaps: bool
-) -> list[Piece]:
-    """Return the pieces of both directions as they were captured, each direction in stream order."""
-    merged: list[tuple[int, int, Piece]] = []
+class Rest:
+    """Rows and gaps of a block that nobody has taken yet.
+
+    :ivar rows: which rows are left
+    :ivar gaps: which gaps are
+    :ivar places: where in :attr:`memory` each row begins
+    :ivar connection: the connection of each row
+    :ivar gap_connection: and of each gap
+    """
+
+    def __init__(self, block: SegmentBlock) -> None:
+        self.block = block
+        self.memory, self.places = block.memory()
+        self.rows = np.ones(len(block), np.bool_)
+        self.gaps = np.ones(len(block.gaps), np.bool_)
+        self.connection: Int64s = block.stream >> 1
+        self.gap_connection: Int64s = block.gaps.stream >> 1
+        self._when, self._gap_when, self._gap_since = _capture_order(block)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows.any() or self.gaps.any())
+
+    def connections(self) -> Int64s:
+        """Return the connections of which something is left."""
+        return np.unique(np.concatenate((self.connection[self.rows], self.gap_connection[self.gaps])))
+
+    def with_gaps(self) -> Int64s:
+        """Return the connections of which gaps are left."""
+        return np.unique(self.gap_connection[self.gaps])
+
+    def before_gaps(self) -> Bools:
+        """Return which of the rows left were captured before the bytes that the first gap of their connection is of.
+
+        A gap shows only by what follows in its stream; the other direction may have answered in the meantime.
+        """
+        connections, which = np.unique(self.gap_connection[self.gaps], return_inverse=True)
+        first = np.full(len(connections) + 1, _NEVER)
+        np.minimum.at(first, which, self._gap_since[self.gaps])
+        place = np.searchsorted(connections, self.connection)
+        place[~np.isin(self.connection, connections)] = len(connections)
+        before: Bools = self.rows & (self._when <= first[place])
+        return before
+
+    def take(self, connection: int) -> Pieces:
+        """Take all that is left of a connection: the pieces of both directions as they were captured."""
+        block = self.block
+        low, high = np.searchsorted(block.stream, (2 * connection, 2 * connection + 2)).tolist()
+        rows = low + np.flatnonzero(self.rows[low:high])
+        holes = np.flatnonzero(self.gaps & (self.gap_connection == connection))
+        self.rows[low:high] = False
+        self.gaps[holes] = False
+        when = np.concatenate((self._when[rows], self._gap_when[holes]))
+        # a hole lies before its row
+        place = np.concatenate((2 * rows + 1, 2 * block.gaps.segment[holes]))
+        order = np.lexsort((place, when))
+        return Pieces(self, np.concatenate((rows, holes))[order], order >= len(rows))
+
+
+class Pieces(Sequence[Piece]):
+    """Pieces of one connection in the order of capture; their bytes are read when they are asked for.
+
+    :ivar holes: which of them are holes, rising
+    """
+
+    def __init__(self, rest: Rest, rows: Int64s, is_hole: Bools) -> None:
+        self._rest = rest
+        self._rows = rows
+        self._is_hole = is_hole
+        self.holes: list[int] = np.flatnonzero(is_hole).tolist()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Piece: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Piece]: ...
+    def __getitem__(self, at: int | slice) -> Piece | list[Piece]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        row, block = self._rows.item(at), self._rest.block
+        if self._is_hole[at]:
+            holes = block.gaps
+            direction, position = holes.stream.item(row) & 1, holes.position.item(row)
+            return Piece(direction, position, 0, 0, None, holes.missing.item(row), holes.cause.item(row))
+        return Piece(
+            block.stream.item(row) & 1,
+            block.position.item(row),
+            block.time.item(row),
+            block.number.item(row),
+            self._rest.memory.read(self._rest.places.item(row), block.length.item(row)),
+        )
+
+    def leave(self, begin: int) -> None:
+        """Leave what was not read, from one piece on, to somebody else."""
+        rows, is_hole = self._rows[begin:], self._is_hole[begin:]
+        self._rest.rows[rows[~is_hole]] = True
+        self._rest.gaps[rows[is_hole]] = True
+
+
+def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
+    """Return when rows and gaps were captured, as packet numbers.
+
+    :returns: for each row its packet; for each gap the packet with which it showed, and the last one before it of its
+        stream, -1 if that is not in the block
+    """
     holes = block.gaps
-    for direction in (0, 1):
-        stream = 2 * connection + direction
-        low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
-        # a segment that filled a hole was captured after those behind it
-        when = np.maximum.accumulate(block.number[low:high]).tolist()
-        columns = (starts, block.length, block.position, block.time, block.number, skip)
-        cells = zip(*(column[low:high].tolist() for column in columns), strict=True)
-        for row, (begin, length, position, time, packet, skipped) in enumerate(cells, low):
-            if not skipped:
-                piece = Piece(direction, row, position, time, packet, data[begin : begin + length])
-                merged.append((when[row - low], 2 * row + 1, piece))
-        for hole in np.flatnonzero(holes.stream == stream).tolist() if gaps else ():
-            row, cause = int(holes.segment[hole]), int(holes.cause[hole])
-            # what was cut from a packet is missing at once, what was lost only before the next packet
-            behind = row == high or (cause == GapCause.SNAPLEN and row > low)
-            number = (when[row - low - behind]) if when else 0
-            position, missing = int(holes.position[hole]), int(holes.missing[hole])
-            piece = Piece(direction, -1, position, 0, 0, None, missing, cause)
-            merged.append((number, 2 * row, piece))
-    merged.sort(key=lambda entry: entry[:2])
-    return [piece for _, _, piece in merged]
+    if not len(block):
+        return np.empty(0, np.int64), np.zeros(len(holes), np.int64), np.full(len(holes), -1)
+    # a segment that filled a hole was captured after those behind it
+    begins = np.diff(block.stream, prepend=-1) != 0
+    lift = np.cumsum(begins) * (int(block.number.max()) + 1)
+    when: Int64s = np.maximum.accumulate(block.number + lift) - lift
+    low = np.searchsorted(block.stream, holes.stream, "left")
+    high = np.searchsorted(block.stream, holes.stream, "right")
+    before, last = np.maximum(holes.segment - 1, 0), np.minimum(holes.segment, len(block) - 1)
+    since = np.where(holes.segment > low, when[before], -1)
+    # what was cut from a packet is missing at once, what was lost only before the next packet
+    at_once = (holes.segment == high) | ((holes.cause == GapCause.SNAPLEN) & (holes.segment > low))
+    shown = np.where(at_once, since, when[last])
+    return when, np.where(high > low, shown, 0), since

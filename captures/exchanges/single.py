@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captures.exchanges.bulk import HEAD_BYTES, Bools, Carry, Handover, Int64s
-from captures.exchanges.pieces import Piece, pieces_in_order
+from captures.exchanges.bulk import Handover
+from captures.exchanges.framing import HEAD_BYTES, Carry, Int64s
+from captures.exchanges.pieces import Piece, Rest
+from captures.exchanges.role import RoleFinder
 from captures.exchanges.table import ExchangeTable, Flag
-from captures.packets import GapCause, SegmentBlock, SegmentIndex
+from captures.packets import GapCause, SegmentIndex
 from dissectors.conversation import (
     Conversation,
     Exchange,
@@ -30,18 +32,17 @@ from dissectors.conversation import (
     Side,
     Skipped,
     State,
-    client_stream,
 )
 from dissectors.conversation.pairing import MAX_SILENT, NOT_NEEDED
 
 SIDES = (Side.CLIENT, Side.BROKER)
 
-#: bytes of both directions together that are looked at before it is decided which of them is the client's
-ROLE_BYTES = 1 << 16
-FIRST_LOOK = 1 << 12
+#: after how many pieces it is looked whether the bulk way may go on; each time in vain, twice as many
+_FIRST_LOOK = 4
+_LARGEST_STEP = 64
 
-#: segments between two looks whether the bulk way may go on
-_PIECES_PER_LOOK = 16
+#: pieces before the next hole that make it worth while
+_WORTH_IT = 24
 
 _MARKS_KEPT = 4096
 
@@ -85,6 +86,11 @@ class _Marks:
         at = max(bisect_right(self._positions, position) - 1, 0)
         return self._times[at], self._packets[at]
 
+    def since(self, position: int) -> tuple[Int64s, Int64s]:
+        """Return the positions and times of the stretches from that with the byte at ``position`` on."""
+        at = max(bisect_right(self._positions, position) - 1, 0)
+        return np.array(self._positions[at:], np.int64), np.array(self._times[at:], np.int64)
+
     def forget(self, before: int) -> None:
         """Drop what lies before a position that nobody will ask for again."""
         at = bisect_right(self._positions, before) - 1
@@ -122,6 +128,7 @@ class SingleConnection:
         self._limits = limits
         self._whole = whole
         self._conversation: Conversation | None = None
+        self._role = RoleFinder(limits)
         self._waiting: list[Piece] = []
         self._marks = (_Marks(), _Marks())
         self._rows: dict[int, int] = {}
@@ -130,6 +137,8 @@ class SingleConnection:
         self._latest = [-1, -1]
         """Rows of the latest request and of the latest one answered."""
         self._token_row = -1
+        self._searching: set[Side] = set()
+        """Sides whose latest bytes belong to no frame."""
         self._with_bulk = False
         if client_known:
             self._begin(0)
@@ -176,47 +185,44 @@ class SingleConnection:
     def _read_again(self, direction: int, carry: Carry) -> Iterator[Piece]:
         """Yield bytes that were seen before, packet by packet, so that each keeps its capture time."""
         stream, index = 2 * self.connection + direction, self._index
+        marked, times = (np.concatenate(columns) for columns in zip(*carry.marks, strict=True))
         found = index.pieces(stream, carry.position, carry.position + carry.have)
-        for position, length in zip(found[0].tolist(), found[2].tolist(), strict=True):
-            data = index.read(stream, position, position + length)
+        for position, offset, length in zip(*(column.tolist() for column in found), strict=True):
+            data = index.source.read_or_zeros(offset, length)
+            time = int(times[np.searchsorted(marked, position, "right") - 1])
             # only one frame begins in them, and it is known in which packet
-            yield Piece(direction, -1, position, index.time_at(stream, position), carry.packet, data)
+            yield Piece(direction, position, time, carry.packet, data)
 
-    def feed(
-        self,
-        block: SegmentBlock,
-        data: bytes,
-        starts: Int64s,
-        skip: Bools,
-        *,
-        gaps: bool = True,
-        to_the_end: bool = False,
-    ) -> tuple[Handover, Int64s] | None:
-        """Take this connection's segments and gaps of a block.
+    def feed(self, rest: Rest, *, to_the_end: bool = False) -> Handover | None:
+        """Take what is left of this connection in a block, or as much of it as is out of the ordinary.
 
-        :param data: the payload of the block, and where in it each segment begins
-        :param skip: rows of the block that are not for this way
-        :param gaps: whether the gaps of the block are, or were fed before
         :param to_the_end: take all of it
-        :returns: None, or once nothing is out of the ordinary any more, where the connection stands and the rows of
-            the block that were not taken
+        :returns: None, or where the connection stands once nothing is out of the ordinary any more; what was not
+            taken is left in the block
         """
-        pieces = pieces_in_order(self.connection, block, data, starts, skip, gaps=gaps)
-        earlier = len(self._waiting)  # pieces of other blocks: they have to be read here
+        pieces = rest.take(self.connection)
         if self._conversation is None:
-            self._waiting.extend(pieces)
-            if sum(len(piece.data or b"") for piece in self._waiting) < ROLE_BYTES:
+            role = next((role for role in map(self._role.add, pieces) if role is not None), None)
+            if role is None:
+                self._waiting.extend(pieces)
                 return None
-            pieces = self._decide()
-        last_hole = max((at for at, piece in enumerate(pieces) if piece.data is None), default=-1)
-        keep_until = max(last_hole, earlier)
+            for piece in self._begin(role):
+                self._receive(piece)
+        next_look = step = _FIRST_LOOK
         for at, piece in enumerate(pieces):
             self._receive(piece)
-            if not to_the_end and at > keep_until and at % _PIECES_PER_LOOK == 0:
-                handover = self._hand_back()
-                if handover is not None:
-                    rest = [later.row for later in pieces[at + 1 :]]
-                    return handover, np.array(rest, np.int64)
+            if to_the_end or at < next_look:
+                continue
+            ahead = bisect_right(pieces.holes, at)
+            # before the next hole there should be enough for the bulk way to be worth the change
+            if ahead < len(pieces.holes) and (not ahead or pieces.holes[ahead] - at < _WORTH_IT):
+                continue
+            handover = self._hand_back()
+            if handover is not None:
+                pieces.leave(at + 1)
+                return handover
+            step = min(2 * step, _LARGEST_STEP)
+            next_look = at + step
         return None
 
     def _hand_back(self) -> Handover | None:
@@ -231,7 +237,8 @@ class SingleConnection:
             if unread:
                 position = standing.positions[side]
                 time, packet = self._marks[direction].find(position)
-                carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, packet, time)
+                marks = (self._marks[direction].since(position),)
+                carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, packet, time, marks)
         by_direction = standing.positions[:: -1 if self.client_direction else 1]
         handover = Handover(
             self.connection,
@@ -244,6 +251,13 @@ class SingleConnection:
         self._forget_all()
         self._with_bulk = True
         return handover
+
+    def renumber(self, rows: Int64s) -> None:
+        """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
+        self._rows = {start: int(rows[row]) for start, row in self._rows.items() if rows[row] >= 0}
+        self._silent = {key: int(rows[row]) for key, row in self._silent.items() if rows[row] >= 0}
+        self._latest = [int(rows[row]) if row >= 0 else -1 for row in self._latest]
+        self._token_row = int(rows[self._token_row]) if self._token_row >= 0 else -1
 
     def _forget_all(self) -> None:
         """Drop the state of the conversation: whoever goes on with the connection says how it ends."""
@@ -259,30 +273,19 @@ class SingleConnection:
         if self._with_bulk:
             return
         if self._conversation is None:
-            for piece in self._decide():
+            for piece in self._begin(self._role.settle()):
                 self._receive(piece)
         assert self._conversation is not None
         in_step = {side for side in SIDES if self._conversation.state(side) is not State.LOST}
         self._conversation.finish(reason)
         self._take_events(in_step)
 
-    def _decide(self) -> list[Piece]:
-        """Find out which direction is the client's; return what waited for that."""
-        streams = [
-            b"".join(piece.data or b"" for piece in self._waiting if piece.direction == n) for n in (0, 1)
-        ]
-        # the first bytes tell it nearly always, and cost a fraction
-        role = client_stream(streams[0][:FIRST_LOOK], streams[1][:FIRST_LOOK], self._limits)
-        if role is None:
-            role = client_stream(streams[0], streams[1], self._limits)
-        # where the bytes do not tell, the sender of the first packet is as good a guess as any
-        self._begin(role or 0)
-        waiting, self._waiting = self._waiting, []
-        return waiting
-
-    def _begin(self, client_direction: int) -> None:
+    def _begin(self, client_direction: int) -> list[Piece]:
+        """Begin the conversation, now that it is known who is who; return what waited for that."""
         self.client_direction = client_direction
         self._conversation = Conversation(self._limits, midstream=not self._whole)
+        waiting, self._waiting = self._waiting, []
+        return waiting
 
     def _receive(self, piece: Piece) -> None:
         assert self._conversation is not None
@@ -309,6 +312,8 @@ class SingleConnection:
                 stream = self._stream(event.side)
                 size, at_end = event.end - event.start, event.side in ending
                 self.skipped.append(Skip(stream, event.start, size, event.reason, at_end))
+                if not at_end:
+                    self._searching.add(event.side)
             elif isinstance(event, Foreign) and not self.foreign:
                 self.foreign = f"{event.guess}: {event.evidence}" if event.evidence else event.guess
 
@@ -328,6 +333,7 @@ class SingleConnection:
             **self._place(frame, Side.CLIENT, "request"),
             packet=self._found(Side.CLIENT, frame.start)[1],
         )
+        self._note_search(row, Side.CLIENT)
         self._rows[frame.start] = self._latest[0] = row
         return row
 
@@ -354,6 +360,7 @@ class SingleConnection:
             if response.damage:
                 flags |= Flag.RESPONSE_DAMAGED
             self._table.set(row, **self._place(response, Side.BROKER, "response"))
+            self._note_search(row, Side.BROKER)
             self._latest[1] = row
             if flags & Flag.ORPHAN:
                 packet = self._found(Side.BROKER, response.start)[1]
@@ -375,7 +382,14 @@ class SingleConnection:
         else:
             row = self._token_row
         self._table.set(row, **self._place(event, event.side, name))
+        self._note_search(row, event.side)
         self._token_row = row if event.side is Side.CLIENT else -1
+
+    def _note_search(self, row: int, side: Side) -> None:
+        """Mark the first frame after bytes that belong to none: it was found by its looks."""
+        if side in self._searching:
+            self._searching.remove(side)
+            self._table.mark(row, Flag.RESYNCHRONISED)
 
     def _place(self, frame: Frame | SaslToken, side: Side, name: str) -> dict[str, int]:
         place = {

@@ -32,6 +32,10 @@ class Flag(IntFlag):
     """Bytes of the request are missing."""
     RESPONSE_DAMAGED = 32
     """Bytes of the response are missing."""
+    CONFLICTING = 64
+    """Bytes of it were captured twice, with differing content; what came first is shown."""
+    RESYNCHRONISED = 128
+    """Its request or response comes after bytes that belong to no frame: where it begins is a guess by its header."""
 
     @property
     def names(self) -> list[str]:
@@ -39,26 +43,26 @@ class Flag(IntFlag):
         return [flag.name.lower() for flag in Flag if flag in self and flag.name] if self else []
 
 
-COLUMNS = np.dtype(
-    [
-        ("connection", np.int32),
-        ("client_id", np.int32),
-        ("api_key", np.int16),
-        ("version", np.int16),
-        ("flags", np.uint16),
-        ("correlation_id", np.int32),
-        ("request_position", np.int64),
-        ("request_size", np.int32),
-        ("response_position", np.int64),
-        ("response_size", np.int32),
-        ("request_first", np.int64),
-        ("request_last", np.int64),
-        ("response_first", np.int64),
-        ("response_last", np.int64),
-        ("packet", np.int64),
-    ]
-)
-"""Columns of the table.
+_SETTLED = np.uint16(Flag.UNANSWERED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN)
+
+COLUMNS: dict[str, tuple[type[np.signedinteger[Any] | np.unsignedinteger[Any]], int]] = {
+    "connection": (np.int32, 0),
+    "client_id": (np.int32, -1),
+    "api_key": (np.int16, -1),
+    "version": (np.int16, -1),
+    "flags": (np.uint16, 0),
+    "correlation_id": (np.int32, 0),
+    "request_position": (np.int64, 0),
+    "request_size": (np.int32, 0),
+    "response_position": (np.int64, 0),
+    "response_size": (np.int32, 0),
+    "request_first": (np.int64, NO_TIME),
+    "request_last": (np.int64, NO_TIME),
+    "response_first": (np.int64, NO_TIME),
+    "response_last": (np.int64, NO_TIME),
+    "packet": (np.int64, 0),
+}
+"""Columns of the table: type, and what stands in a new row.
 
 ``connection``: id in the capture. ``client_id``: index into :attr:`ExchangeTable.client_ids`, -1 unknown.
 ``api_key``: -1 if unknown (an orphan response, a SASL token). Positions are those of the size field's first byte in
@@ -67,14 +71,18 @@ the epoch, of the packets that carried the first and the last byte, -1 if there 
 of the packet with the first byte of the request, or of the response if there is no request.
 """
 
-ROW_BYTES = COLUMNS.itemsize
+ROW_BYTES = sum(np.dtype(kind).itemsize for kind, _ in COLUMNS.values())
+
+_FIRST_ROWS = 1024
 
 
 class ExchangeTable:
     """Growable columns; ``table.column(name)`` is a view of the rows in use."""
 
     def __init__(self) -> None:
-        self._rows = np.zeros(1024, COLUMNS)
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.full(_FIRST_ROWS, blank, kind) for name, (kind, blank) in COLUMNS.items()
+        }
         self._size = 0
         self.client_ids: list[str | None] = []
         self._client_numbers: dict[bytes | None, int] = {}
@@ -84,31 +92,48 @@ class ExchangeTable:
 
     def column(self, name: str) -> NDArray[Any]:
         """Return one column of all rows, in the order in which they were added."""
-        return self._rows[name][: self._size]
+        return self._columns[name][: self._size]
 
-    def append(self, count: int) -> slice:
-        """Add ``count`` rows of zeros with nothing known; return where they are."""
+    def append(self, count: int, **columns: Any) -> slice:
+        """Add ``count`` rows, in which nothing is known but the columns given; return where they are."""
         start, end = self._size, self._size + count
-        if end > len(self._rows):
-            grown = np.zeros(max(end, 2 * len(self._rows)), COLUMNS)
-            grown[:start] = self._rows[:start]
-            self._rows = grown
+        capacity = len(self._columns["flags"])
+        if end > capacity:
+            self._resize(max(end, capacity + capacity // 2))
         self._size = end
-        rows = self._rows[start:end]
-        rows["client_id"] = rows["api_key"] = rows["version"] = -1
-        for name in ("request_first", "request_last", "response_first", "response_last"):
-            rows[name] = NO_TIME
-        return slice(start, end)
+        rows = slice(start, end)
+        for name, values in columns.items():
+            self._columns[name][rows] = values
+        return rows
+
+    def _resize(self, capacity: int) -> None:
+        for name, (kind, blank) in COLUMNS.items():
+            grown = np.empty(capacity, kind)
+            grown[: self._size] = self.column(name)
+            grown[self._size :] = blank
+            self._columns[name] = grown
 
     def set(self, rows: Any, **columns: Any) -> None:
         """Assign columns of some rows (index, slice or array of indexes)."""
-        view = self._rows[: self._size]
         for name, values in columns.items():
-            view[name][rows] = values
+            self._columns[name][: self._size][rows] = values
 
     def mark(self, rows: Any, flags: Flag) -> None:
         """Add flags to some rows."""
-        self._rows["flags"][: self._size][rows] |= np.uint16(flags)
+        self._columns["flags"][: self._size][rows] |= np.uint16(flags)
+
+    def keep(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Drop all rows but some; the others move up.
+
+        :param rows: a mask over all rows
+        :returns: for each old row its new index, -1 if it was dropped
+        """
+        renumbered = np.where(rows, np.cumsum(rows) - 1, -1)
+        kept = {name: self.column(name)[rows] for name in COLUMNS}
+        self._size = int(np.count_nonzero(rows))
+        self._columns = kept
+        self._resize(max(self._size, _FIRST_ROWS))
+        return renumbered
 
     def client_number(self, client_id: bytes | None) -> int:
         """Return the number under which a client ID is kept in the ``client_id`` column."""
@@ -120,12 +145,27 @@ class ExchangeTable:
 
     def row(self, index: int) -> dict[str, Any]:
         """Return one row as plain values."""
-        return dict(zip(COLUMNS.names or (), self._rows[index].tolist(), strict=True))
+        return {name: self._columns[name].item(index) for name in COLUMNS}
+
+    def rows(self, indexes: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Return several rows as plain values."""
+        columns = (self._columns[name][indexes].tolist() for name in COLUMNS)
+        return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def order(self) -> NDArray[np.int64]:
         """Return row indexes in the order of numbering: by the first byte of the request in the capture."""
-        keys = (self.column("request_position"), self.column("connection"), self.column("packet"))
-        return np.lexsort(keys).astype(np.int64)
+        return self.in_order(np.arange(len(self)))
+
+    def in_order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return some row indexes in the order of numbering."""
+        keys = [self.column(name)[rows] for name in ("request_position", "connection", "packet")]
+        return rows[np.lexsort(keys)]
+
+    def is_complete(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows need nothing more: answered, or known to stay without answer or without request."""
+        complete: NDArray[np.bool_] = self.column("response_size")[rows] > 0
+        complete |= self.column("flags")[rows] & _SETTLED != 0
+        return complete
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.order().tolist())

@@ -1,17 +1,27 @@
 """Where in the file the bytes of every stream are: the map that lets payload stay on disk.
 
-24 bytes a segment, plus a small entry per stream and block.
+Two to three bytes a segment, packed, and 16 for each stream of a block: well below 1 % of a capture, unless it is all
+of the smallest packets. A chunk of the map is unpacked when somebody asks for a byte in it; the latest stay so.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import zstandard
+from numpy.typing import NDArray
 
+from captures.packets.errors import Dropped
 from captures.packets.source import Source
-from captures.packets.table import Int64s, SegmentBlock, UInt32s
+from captures.packets.table import Int64s, SegmentBlock
+
+_CHUNK_ROWS = 8192
+_UNPACKED_CHUNKS = 16
+
+_LOW_BITS, _COUNT_BITS = 22, 22
 
 
 class MissingBytes(LookupError):  # noqa: N818  # says what is wrong, reads well at the raise
@@ -27,22 +37,64 @@ class MissingBytes(LookupError):  # noqa: N818  # says what is wrong, reads well
         super().__init__(f"byte {position} of stream {stream} was not captured")
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """The segments of one block. `relative` is the position less that of the run it belongs to."""
+class _Chunk(NamedTuple):
+    """Segments of some blocks, one behind the other.
 
-    relative: UInt32s
-    length: UInt32s
+    :ivar begin: position of each, less that of the run it belongs to, plus ``begin`` of the run's first; rising
+    :ivar length: bytes
+    :ivar offset: where they are in the source
+    """
+
+    begin: Int64s
+    length: Int64s
     offset: Int64s
-    time: Int64s
 
 
-@dataclass(slots=True)
+class _Run(NamedTuple):
+    """Rows [low, high) of a chunk, which are of one stream, from a position on."""
+
+    position: int
+    chunk: int
+    low: int
+    high: int
+
+
+_RUN = np.dtype([(name, np.int64) for name in _Run._fields])
+
+
 class _Runs:
-    """The runs of one stream: rows [low, high) of a chunk, whose positions begin at `position`, rising."""
+    """The runs of one stream, in rising order of their positions."""
 
-    position: list[int]
-    place: list[tuple[int, int, int]]
+    __slots__ = ("_cells",)
+
+    def __init__(self) -> None:
+        self._cells = array("q")  # position, and chunk, low and count in one number
+
+    def __len__(self) -> int:
+        return len(self._cells) // 2
+
+    def __getitem__(self, at: int) -> _Run:
+        position, place = self._cells[2 * at], self._cells[2 * at + 1]
+        low = place >> _COUNT_BITS & (1 << _LOW_BITS) - 1
+        return _Run(position, place >> _LOW_BITS + _COUNT_BITS, low, low + (place & (1 << _COUNT_BITS) - 1))
+
+    def add(self, position: int, chunk: int, low: int, count: int) -> None:
+        """Add a run behind the others."""
+        self._cells.append(position)
+        self._cells.append(chunk << _LOW_BITS + _COUNT_BITS | low << _COUNT_BITS | count)
+
+    def find(self, position: int) -> int:
+        """The last run that begins at or before a position, -1 if there is none."""
+        cells = self._cells
+        if len(cells) == 2:
+            return 0 if cells[0] <= position else -1
+        return bisect_right(range(len(cells) // 2), position, key=lambda at: cells[2 * at]) - 1
+
+    def forget(self, chunk: int) -> None:
+        """Drop the runs in chunks before one."""
+        first = chunk << _LOW_BITS + _COUNT_BITS
+        keep = bisect_right(range(len(self)), first - 1, key=lambda at: self._cells[2 * at + 1])
+        del self._cells[: 2 * keep]
 
 
 class SegmentIndex:
@@ -50,45 +102,53 @@ class SegmentIndex:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._chunks: list[_Chunk] = []
         self._runs: dict[int, _Runs] = {}
+        self._packed: dict[int, tuple[int, bytes]] = {}
+        self._unpacked: dict[int, _Chunk] = {}
+        self._open: list[tuple[Int64s, Int64s, Int64s]] = []
+        self._open_number = 0
+        self._open_rows = 0
+        self._latest: dict[int, int] = {}
+        """Chunk -> capture time of its latest packet."""
 
     def append(self, block: SegmentBlock) -> None:
         """Take in the segments of a block; blocks come in the order the assembler made them."""
         if not len(block):
             return
         starts = np.flatnonzero(np.append(True, block.stream[1:] != block.stream[:-1]))
-        stops = np.append(starts[1:], len(block))
-        base = np.repeat(block.position[starts], stops - starts)
-        relative = block.position - base
-        if relative[-1] >> 32 or relative.max() >> 32:  # holes of gigabytes: begin a run anew where they are
-            wide = np.flatnonzero(np.diff(relative, prepend=0) >> 30) if len(block) else starts
-            starts = np.union1d(starts, wide)
-            stops = np.append(starts[1:], len(block))
-            relative = block.position - np.repeat(block.position[starts], stops - starts)
-        chunk = len(self._chunks)
-        # the time column is of the carrying packet; its number is found again by its offset
-        self._chunks.append(
-            _Chunk(
-                relative.astype(np.uint32),
-                block.length.astype(np.uint32),
-                block.offset.copy(),
-                block.time.copy(),
-            )
-        )
-        heads = zip(
-            block.stream[starts].tolist(),
-            block.position[starts].tolist(),
-            starts.tolist(),
-            stops.tolist(),
-            strict=True,
-        )
-        for stream, position, low, high in heads:
+        counts = np.diff(np.append(starts, len(block)))
+        hole = block.position - np.append(0, (block.position + block.length)[:-1])
+        hole[starts] = 0
+        if self._open_rows + len(block) > _CHUNK_ROWS and self._open:
+            self._pack()
+        number, first = self._open_number, self._open_rows
+        heads = (block.stream[starts], block.position[starts], starts + first, counts)
+        for stream, position, low, count in zip(*(column.tolist() for column in heads), strict=True):
             runs = self._runs.get(stream)
             if runs is None:
-                runs = self._runs[stream] = _Runs([], [])
-            runs.position.append(position)
-            runs.place.append((chunk, low, high))
+                runs = self._runs[stream] = _Runs()
+            runs.add(position, number, low, count)
+        self._open.append((block.length, block.offset, hole))
+        self._open_rows += len(block)
+        self._unpacked.pop(number, None)
+        self._latest[number] = max(int(block.time.max()), self._latest.get(number, 0))
+
+    def forget(self, before: int) -> None:
+        """Drop what was captured before a moment, a chunk at a time.
+
+        :param before: nanoseconds since the epoch
+        """
+        old = [chunk for chunk in self._packed if self._latest[chunk] < before]
+        if not old:
+            return
+        for chunk in range(min(old), max(old) + 1):
+            self._packed.pop(chunk, None)
+            self._unpacked.pop(chunk, None)
+            self._latest.pop(chunk, None)
+        for stream, runs in list(self._runs.items()):
+            runs.forget(max(old) + 1)
+            if not len(runs):
+                del self._runs[stream]
 
     def pieces(self, stream: int, start: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         """Where the bytes [start, end) of a stream are.
@@ -99,12 +159,44 @@ class SegmentIndex:
         found = [(none, none, none)]
         runs = self._runs.get(stream)
         if runs is not None and start < end:
-            run = max(bisect_right(runs.position, start) - 1, 0)
-            while run < len(runs.position) and runs.position[run] < end:
-                found.append(self._clip(runs, run, start, end))
-                run += 1
+            for at in range(max(runs.find(start), 0), len(runs)):
+                run = runs[at]
+                if run.position >= end:
+                    break
+                found.append(self._clip(run, start, end))
         position, offset, length = zip(*found, strict=True)
         return np.concatenate(position), np.concatenate(offset), np.concatenate(length)
+
+    def pieces_of_many(self, streams: Int64s, starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        """Where many ranges of bytes are in the file.
+
+        :param streams: the stream of each range
+        :param starts: position of its first byte
+        :param ends: position after its last byte
+        :returns: for each piece its range, offset and length, those of a range in order; a range that is not whole,
+            or goes over from one block of the file to the next, has none
+        """
+        none = np.empty(0, np.int64)
+        found = [(none, none, none)]
+        ranges, runs = self._runs_of(streams, starts)
+        for number in np.unique(runs["chunk"]).tolist():
+            mine = runs["chunk"] == number
+            chosen = ranges[mine]
+            which, offset, length = _pieces(self._chunk(number), runs[mine], starts[chosen], ends[chosen])
+            found.append((chosen[which], offset, length))
+        which, offset, length = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        return which, offset, length
+
+    def _runs_of(self, streams: Int64s, starts: Int64s) -> tuple[Int64s, NDArray[np.void]]:
+        """Return the ranges that begin in a run, and these runs."""
+        ranges, found = [], []
+        for number, (stream, start) in enumerate(zip(streams.tolist(), starts.tolist(), strict=True)):
+            runs = self._runs.get(stream)
+            at = -1 if runs is None else runs.find(start)
+            if runs is not None and at >= 0:
+                ranges.append(number)
+                found.append(runs[at])
+        return np.array(ranges, np.int64), np.array(found, _RUN)
 
     def read(self, stream: int, start: int, end: int) -> bytes:
         """The bytes [start, end) of a stream.
@@ -117,66 +209,115 @@ class SegmentIndex:
         return data
 
     def read_captured(self, stream: int, start: int, end: int) -> bytes:
-        """The bytes from `start` up to `end`, or up to the first of them that is missing."""
+        """The bytes from `start` up to `end`, or up to the first of them that is missing, or was dropped."""
         within = self._place(stream, start)
         if within is not None and within[1] >= end - start:  # in one segment, as most frames are
-            return self.source.read(within[0], end - start)
+            return self._read(within[0], end - start)
         position, offset, length = self.pieces(stream, start, end)
         expected = start
         parts: list[bytes] = []
         for at, place, size in zip(position.tolist(), offset.tolist(), length.tolist(), strict=True):
             if at != expected:
                 break
-            part = self.source.read(place, size)
+            part = self._read(place, size)
             parts.append(part)
             expected += len(part)
             if len(part) < size:
                 break
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def dropped(self, stream: int, position: int) -> bool:
+        """Whether a byte was captured, but dropped from the spool since."""
+        within = self._place(stream, position)
+        return within is not None and within[1] > 0 and not self.source.held(within[0])
+
+    def _read(self, offset: int, size: int) -> bytes:
+        try:
+            return self.source.read(offset, size)
+        except Dropped:
+            return b""
+
     def _place(self, stream: int, position: int) -> tuple[int, int] | None:
         """Offset of a byte in the file, and how many bytes of its segment there are from it on."""
         runs = self._runs.get(stream)
-        if runs is None:
+        at = -1 if runs is None else runs.find(position)
+        if runs is None or at < 0:
             return None
-        run = bisect_right(runs.position, position) - 1
-        if run < 0:
-            return None
-        number, low, high = runs.place[run]
-        chunk, relative = self._chunks[number], position - runs.position[run]
-        row = low + int(chunk.relative[low:high].searchsorted(relative, "right")) - 1
-        inside = relative - int(chunk.relative[row])
-        return int(chunk.offset[row]) + inside, int(chunk.length[row]) - inside
+        base, number, low, high = runs[at]
+        chunk = self._chunk(number)
+        target = position - base + chunk.begin.item(low)
+        row = min(int(chunk.begin.searchsorted(target, "right")), high) - 1
+        inside = target - chunk.begin.item(row)
+        return chunk.offset.item(row) + inside, chunk.length.item(row) - inside
 
-    def time_at(self, stream: int, position: int) -> int:
-        """Capture time of the packet that carried the byte at `position`.
-
-        :raises MissingBytes: if that byte was not captured
-        """
-        runs = self._runs.get(stream)
-        if runs is not None:
-            run = bisect_right(runs.position, position) - 1
-            if run >= 0:
-                number, low, high = runs.place[run]
-                chunk = self._chunks[number]
-                row = low + int(
-                    np.searchsorted(chunk.relative[low:high], position - runs.position[run], "right") - 1
-                )
-                if position - runs.position[run] < int(chunk.relative[row]) + int(chunk.length[row]):
-                    return int(chunk.time[row])
-        raise MissingBytes(stream, position)
-
-    def _clip(self, runs: _Runs, run: int, start: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+    def _clip(self, run: _Run, start: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         """The part of a run inside [start, end)."""
-        number, low, high = runs.place[run]
-        chunk, base = self._chunks[number], runs.position[run]
-        relative = chunk.relative[low:high]
-        first = max(int(np.searchsorted(relative, max(start - base, 0), "right")) - 1, 0)
-        last = int(np.searchsorted(relative, min(end - base, 1 << 32), "left"))
-        position = relative[first:last].astype(np.int64) + base
-        length = chunk.length[low + first : low + last].astype(np.int64)
+        chunk = self._chunk(run.chunk)
+        begins = chunk.begin[run.low : run.high]
+        shift = run.position - int(begins[0])
+        first = run.low + max(int(begins.searchsorted(start - shift, "right")) - 1, 0)
+        last = run.low + int(begins.searchsorted(end - shift, "left"))
+        position = chunk.begin[first:last] + shift
+        length = chunk.length[first:last]
         begin = np.maximum(position, start)
         stop = np.minimum(position + length, end)
-        offset = chunk.offset[low + first : low + last] + (begin - position)
+        offset = chunk.offset[first:last] + (begin - position)
         some = stop > begin
         return begin[some], offset[some], (stop - begin)[some]
+
+    # -- packing
+
+    def _pack(self) -> None:
+        length, offset, hole = (np.concatenate(columns) for columns in zip(*self._open, strict=True))
+        # segments of a stream lie in the file one behind the other, with little that differs in between
+        between = np.diff(offset, prepend=0) - np.append(0, length[:-1])
+        columns = [length, between, hole] if hole.any() else [length, between]
+        # the high bytes, mostly zero, side by side
+        shuffled = b"".join(column.view(np.uint8).reshape(-1, 8).T.tobytes() for column in columns)
+        self._packed[self._open_number] = len(length), zstandard.ZstdCompressor(level=1).compress(shuffled)
+        self._open, self._open_rows = [], 0
+        self._open_number += 1
+
+    def _chunk(self, number: int) -> _Chunk:
+        chunk = self._unpacked.get(number)
+        if chunk is None:
+            chunk = self._unpacked[number] = self._unpack(number)
+            if len(self._unpacked) > _UNPACKED_CHUNKS:
+                del self._unpacked[next(iter(self._unpacked))]
+        return chunk
+
+    def _unpack(self, number: int) -> _Chunk:
+        if number == self._open_number:
+            length, offset, hole = (np.concatenate(columns) for columns in zip(*self._open, strict=True))
+        else:
+            rows, packed = self._packed[number]
+            shuffled = np.frombuffer(zstandard.ZstdDecompressor().decompress(packed), np.uint8)
+            columns = np.ascontiguousarray(shuffled.reshape(-1, 8, rows).swapaxes(1, 2)).view(np.int64)[
+                ..., 0
+            ]
+            length, between = columns[0], columns[1]
+            hole = columns[2] if len(columns) > 2 else np.zeros(rows, np.int64)
+            offset = np.cumsum(between + np.append(0, length[:-1]))
+        return _Chunk(np.cumsum(hole + np.append(0, length[:-1])), length, offset)
+
+
+def _pieces(
+    chunk: _Chunk, runs: NDArray[np.void], starts: Int64s, ends: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Find ranges in a chunk, each in its run: for each piece the range, its offset and length.
+
+    A range of which a byte is missing has no pieces.
+    """
+    shift = chunk.begin[runs["low"]] - runs["position"]
+    starts, ends = starts + shift, ends + shift
+    first = chunk.begin.searchsorted(starts, "right") - 1
+    last = np.minimum(chunk.begin.searchsorted(ends, "left"), runs["high"])
+    count = np.maximum(last - first, 0)  # what begins beyond the run has no rows in it
+    which = np.repeat(np.arange(len(runs)), count)
+    row = np.arange(len(which)) + np.repeat(first - np.cumsum(count) + count, count)
+    begin = np.maximum(chunk.begin[row], starts[which])
+    length = np.minimum(chunk.begin[row] + chunk.length[row], ends[which]) - begin
+    whole = np.bincount(which, length, len(runs)) == ends - starts
+    kept = whole[which]
+    offset = chunk.offset[row] + begin - chunk.begin[row]
+    return which[kept], offset[kept], length[kept]

@@ -19,7 +19,7 @@ from tests.dissectors.conversation import streams
 def test_marks_find_time_and_packet() -> None:
     marks = _Marks()
     for position, time, packet in ((0, 5, 10), (100, 6, 20), (150, 9, 26)):
-        marks.add(Piece(0, 0, position, time, packet, b""))
+        marks.add(Piece(0, position, time, packet, b""))
     assert [marks.find(at) for at in (0, 99, 100, 149, 150, 400)] == [
         *((5, 10), (5, 10)),
         *((6, 20), (6, 20)),
@@ -30,7 +30,7 @@ def test_marks_find_time_and_packet() -> None:
 def test_marks_are_forgotten_but_for_some() -> None:
     marks = _Marks()
     for number in range(20_000):
-        marks.add(Piece(0, 0, 10 * number, number, 0, b""))
+        marks.add(Piece(0, 10 * number, number, 0, b""))
         marks.forget(10 * number)
     assert marks.find(199_995) == (19_999, 0)
     assert len(marks._positions) < 10_000

@@ -1,0 +1,51 @@
+"""Bytes that were captured twice with differing content: the exchanges that have them say so.
+
+The second copy may come before the frame is complete, or long after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.exchanges.table import ExchangeTable, Flag
+from captures.packets import Conflict
+
+
+class Conflicts:
+    """Conflicts whose exchanges have yet to be found.
+
+    :param table: the exchanges
+    :param client_stream: gives the stream with the requests of a connection
+    """
+
+    def __init__(self, table: ExchangeTable, client_stream: Callable[[int], int]) -> None:
+        self._table = table
+        self._client_stream = client_stream
+        self._open: dict[int, list[Conflict]] = {}
+
+    def mark(self, more: Iterable[Conflict]) -> None:
+        """Mark the exchanges of these conflicts, and of earlier ones whose frames were not complete."""
+        for conflict in more:
+            self._open.setdefault(conflict.stream, []).append(conflict)
+        for stream in list(self._open):
+            self._open[stream] = list(self._mark(stream, self._open[stream]))
+            if not self._open[stream]:
+                del self._open[stream]
+
+    def _mark(self, stream: int, conflicts: list[Conflict]) -> Iterator[Conflict]:
+        """Mark the exchanges of one stream; yields conflicts that reach beyond the frames there are."""
+        side = "request" if stream == self._client_stream(stream >> 1) else "response"
+        size = self._table.column(f"{side}_size")
+        rows = np.flatnonzero((self._table.column("connection") == stream >> 1) & (size > 0))
+        begin: NDArray[np.int64] = self._table.column(f"{side}_position")[rows]
+        order = np.argsort(begin)
+        rows, begin = rows[order], begin[order]
+        end = begin + size[rows]
+        for conflict in conflicts:
+            low, high = end.searchsorted(conflict.start, "right"), begin.searchsorted(conflict.end)
+            self._table.mark(rows[low:high], Flag.CONFLICTING)
+            if not len(end) or conflict.end > end[-1]:
+                yield conflict
