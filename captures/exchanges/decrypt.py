@@ -3,26 +3,65 @@
 A stage between reassembly and framing. Connections that do not begin with TLS pass untouched. Those that do are taken
 out of the block; what could be decrypted takes their place, kept beside the capture (:meth:`Source.keep`), with the
 time and number of the packet that completed its record. Positions then count plaintext bytes.
+
+While a key log grows, connections whose secrets are not there yet wait for them, and are then decrypted from their
+first byte. What waits is ciphertext in memory, bounded per connection (:class:`~captures.packets.tls.Limits`) and in
+all.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from captures.exchanges.bulk import Bools, Int64s
+from captures.exchanges.framing import Bools, Int64s
 from captures.exchanges.instep import gaps_before
-from captures.exchanges.pieces import Piece, pieces_in_order
+from captures.exchanges.pieces import Piece, Rest
 from captures.packets import Connections, GapCause, SegmentBlock, SegmentIndex, Source
 from captures.packets.tls import KeyLog, Missing, Plain, TlsConnection, is_client_hello, looks_like_tls
 from dissectors.conversation import Side
 
 FIRST_BYTES = 64
+MIB = 1 << 20
+#: ciphertext of all connections, in bytes, that may wait for secrets; beyond it the one that holds most is given up
+MAX_WAITING = 256 * MIB
 
 _ROWS = ("stream", "position", "offset", "length", "time", "delivered", "number", "flags")
 _GAPS = ("stream", "position", "missing", "cause")
+
+
+class _Arrivals:
+    """When the bytes of one direction came: a record that waited still has the time of its last byte.
+
+    :ivar position: how many bytes there were so far, with those that are missing
+    """
+
+    __slots__ = ("_ends", "_packets", "_times", "position")
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._ends: list[int] = []
+        self._times: list[int] = []
+        self._packets: list[int] = []
+
+    def add(self, size: int, time: int, packet: int) -> None:
+        """Note the next bytes."""
+        self.position += size
+        self._ends.append(self.position)
+        self._times.append(time)
+        self._packets.append(packet)
+
+    def of(self, end: int) -> tuple[int, int]:
+        """Return time and packet of the byte before a position."""
+        at = min(bisect_left(self._ends, end), len(self._ends) - 1)
+        return self._times[at], self._packets[at]
+
+    def forget(self) -> None:
+        """Keep only the newest: all that came before was read."""
+        del self._ends[:-1], self._times[:-1], self._packets[:-1]
 
 
 class Decryption:
@@ -44,6 +83,8 @@ class Decryption:
         self._connections = connections
         self._keylog = keylog
         self._client_direction: dict[int, int] = {}
+        self._arrivals: dict[tuple[int, Side], _Arrivals] = {}
+        self._waiting: set[int] = set()
         self._looked_at = np.zeros(0, np.bool_)
         self._rows: list[tuple[int, ...]] = []
         self._gaps: list[tuple[int, ...]] = []
@@ -58,22 +99,40 @@ class Decryption:
         self._look_at(block, met)
         if not self.tls:
             return block
+        if self._keylog.growing:
+            self._keylog.refresh()
+            self._retry()
         met = np.array([connection for connection in met.tolist() if connection in self.tls], np.int64)
-        if not len(met):
+        if len(met):
+            rest = Rest(block)
+            for connection in met.tolist():
+                for piece in rest.take(connection):
+                    self._receive(connection, piece)
+            self._bound()
+        if not (len(met) or self._rows or self._gaps):
             return block
-        data, starts = block.payload()
-        skip = np.zeros(len(block), np.bool_)
-        for connection in met.tolist():
-            for piece in pieces_in_order(connection, block, data, starts, skip, gaps=True):
-                self._receive(connection, piece)
         return self._replace(block, met)
 
     def finish(self, block: SegmentBlock) -> SegmentBlock:
         """Return what was still waiting for secrets or bytes, in a block like the last one."""
-        for connection, tls in self.tls.items():
-            end = int(self._connections.last_time[connection])
-            self._take(connection, tls.finish(), end, 0)
+        self._keylog.finish()
+        for connection in self._client_direction:
+            self._take(connection, self.tls[connection].finish())
         return self._replace(block, np.unique(block.stream >> 1))
+
+    def forget(self, before: int) -> None:
+        """Drop what is only needed to decrypt on of connections that ended before a moment.
+
+        :param before: nanoseconds since the epoch
+        """
+        self.plaintext.forget(before)
+        known = np.fromiter(self._client_direction, np.int64, len(self._client_direction))
+        for connection in known[self._connections.closed_before(known, before)].tolist():
+            if connection not in self._waiting:
+                self.tls[connection].release()
+                del self._client_direction[connection]
+                for side in Side:
+                    del self._arrivals[connection, side]
 
     def summary(self, connection: int) -> str | None:
         """Return what is known of a TLS connection, None if it is not one."""
@@ -81,8 +140,16 @@ class Decryption:
         if tls is None:
             return None
         if tls.info.reason and not len(self._keylog):
-            tls.info.reason = "no key log was given"
+            tls.info.reason = self._no_secrets()
         return tls.info.summary()
+
+    def _no_secrets(self) -> str:
+        path, trouble = self._keylog.path, self._keylog.trouble
+        if path is None:
+            return "no key log was given"
+        if trouble:
+            return f"the key log {path} cannot be read: {trouble}"
+        return f"the key log {path} has no secrets"
 
     # ------------------------------------------------------------ in
     def _look_at(self, block: SegmentBlock, met: Int64s) -> None:
@@ -96,25 +163,45 @@ class Decryption:
             for stream in (2 * connection, 2 * connection + 1):
                 low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
                 size = min(int(block.length[low]), FIRST_BYTES) if low < high else 0
-                heads.append(self._source.read(int(block.offset[low]), size) if size else b"")
+                heads.append(self._source.read_or_zeros(int(block.offset[low]), size) if size else b"")
             # a peer that answers plaintext with a TLS alert does not make it a TLS connection
             verdicts = [looks_like_tls(head) for head in heads if head]
             if True in verdicts and False not in verdicts:
                 self.tls[connection] = TlsConnection(self._keylog)
+                self._arrivals.update({(connection, side): _Arrivals() for side in Side})
                 known = bool(self._connections.client_known[connection])
                 swapped = not known and bool(heads[1]) and bool(is_client_hello(heads[1]))
                 self._client_direction[connection] = int(swapped)
 
     def _receive(self, connection: int, piece: Piece) -> None:
+        if connection not in self._client_direction:
+            return  # it ended long ago
         tls = self.tls[connection]
         side = (Side.CLIENT, Side.BROKER)[piece.direction ^ self._client_direction[connection]]
+        arrivals = self._arrivals[connection, side]
         if piece.data is None:
+            arrivals.position += piece.missing
             events = tls.gap(side, piece.missing, GapCause(piece.cause).label)
         else:
+            arrivals.add(len(piece.data), piece.time, piece.packet)
             events = tls.receive(side, piece.data)
-        self._take(connection, events, piece.time, piece.packet)
+        self._take(connection, events)
 
-    def _take(self, connection: int, events: list[Any], time: int, packet: int) -> None:
+    def _retry(self) -> None:
+        """Look for secrets of the connections that wait for them."""
+        for connection in list(self._waiting):
+            self._take(connection, self.tls[connection].retry())
+
+    def _bound(self) -> None:
+        """Give up connections that wait until the rest is within bounds."""
+        held = {connection: self.tls[connection].held for connection in self._waiting}
+        while sum(held.values()) > MAX_WAITING:
+            most = max(held, key=held.__getitem__)
+            reason = f"no more than {MAX_WAITING // MIB} MiB of ciphertext are kept waiting in all"
+            self._take(most, self.tls[most].give_up(reason))
+            del held[most]
+
+    def _take(self, connection: int, events: list[Any]) -> None:
         swapped = self._client_direction[connection]
         for event in events:
             if not isinstance(event, Plain | Missing):
@@ -123,8 +210,15 @@ class Decryption:
             if isinstance(event, Missing):
                 self._gaps.append((stream, event.position, 0, int(GapCause.UNKNOWN)))
             elif event.data:
+                time, packet = self._arrivals[connection, event.side].of(event.end)
                 offset = self._source.keep(event.data)
                 self._rows.append((stream, event.position, offset, len(event.data), time, time, packet, 0))
+        if self.tls[connection].waiting:
+            self._waiting.add(connection)
+            return
+        self._waiting.discard(connection)
+        for side in Side:
+            self._arrivals[connection, side].forget()
 
     # ------------------------------------------------------------ out
     def _replace(self, block: SegmentBlock, taken: Int64s) -> SegmentBlock:

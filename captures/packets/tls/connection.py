@@ -6,7 +6,8 @@ The rules of the two versions that a reader has to follow:
   that under the old keys (RFC 5246, section 7.1).
 * TLS 1.3: the server is encrypted from its ServerHello on, the client from its answer to it; ChangeCipherSpec means
   nothing. A side's Finished ends its handshake keys; KeyUpdate makes the next keys from the last (RFC 8446, section 4).
-* A side's records wait while what they need is still to come from the other side, or from a key log that grows.
+* A side's records wait while what they need is still to come from the other side, or from a key log that grows. The
+  broker's data waits with the client's, so that no response is out before its request.
 """
 
 from __future__ import annotations
@@ -122,17 +123,34 @@ class TlsConnection:
         for half in self._halves.values():
             half.queue += half.reader.close()
         self._advance()
+        while self.waiting:
+            self._give_up()
         for half in self._halves.values():
-            if half.queue and not half.stopped:
-                self._stop(half, half.wants)
-            elif half.hole_start is not None and not half.stopped:
+            if half.hole_start is not None and not half.stopped:
                 self._events.append(half.lost_until(half.reader.position))
         return self._take_events()
+
+    def give_up(self, reason: str) -> list[Event]:
+        """Note that what waits can be kept no longer, and why."""
+        while self.waiting:
+            self._give_up(reason)
+        return self._take_events()
+
+    def release(self) -> None:
+        """Drop the keys and whatever else decrypting needs: the connection is over. What is known of it stays."""
+        self._keys = Keys(None)
+        for side in self._halves:
+            self._halves[side] = Half(side, stopped=True)
 
     @property
     def waiting(self) -> bool:
         """Whether ciphertext waits for a secret or for the other side."""
         return any(half.queue for half in self._halves.values())
+
+    @property
+    def held(self) -> int:
+        """How many bytes of ciphertext wait."""
+        return sum(half.held for half in self._halves.values())
 
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
@@ -161,6 +179,12 @@ class TlsConnection:
         """Process a record; return False if it has to wait."""
         if half.stopped:
             return True
+        half.needs_secret = False
+        if half.epoch is Epoch.APPLICATION and half.side is Side.BROKER:
+            client = self._halves[Side.CLIENT]
+            if client.needs_secret and not client.stopped:
+                half.wants = client.wants
+                return False
         if isinstance(item, Hole):
             half.lose(item)
             if half.epoch < Epoch.APPLICATION:
@@ -180,6 +204,7 @@ class TlsConnection:
             waits = not other.stopped
         else:
             waits = lack.cure is Cure.KEY_LOG and keylog is not None and keylog.growing
+            half.needs_secret = waits
         if waits:
             half.wants = lack.reason
         else:
@@ -277,7 +302,12 @@ class TlsConnection:
         try:
             half.cipher = self._keys.cipher(half.side, half.epoch, half.generation)
         except NoKeys as lack:
-            if lack.cure is not Cure.KEY_LOG or half.epoch not in (Epoch.EARLY, Epoch.HANDSHAKE):
+            if lack.cure is not Cure.KEY_LOG:
+                raise
+            half.cipher = self._keys.cipher_by_trial(half.side, half.generation, record)
+            if half.cipher is not None:
+                return
+            if half.epoch not in (Epoch.EARLY, Epoch.HANDSHAKE):
                 raise
             # secrets are logged in the order of their use: what is missing before one that is there will not come
             following = next(self._keys.successors(half.side, half.epoch, half.generation), None)
@@ -414,6 +444,13 @@ class TlsConnection:
         self._events.append(alert)
 
     # -- the end -----------------------------------------------------------------------------------------------
+
+    def _give_up(self, reason: str = "") -> None:
+        """Stop the sides that wait for a secret, or else those that wait for the other, and go on without them."""
+        waiting = [half for half in self._halves.values() if half.queue]
+        for half in [half for half in waiting if half.needs_secret] or waiting:
+            self._stop(half, f"{half.wants}; {reason}" if reason else half.wants)
+        self._advance()
 
     def _stop(self, half: Half, reason: str, start: int | None = None) -> None:
         if half.stopped:

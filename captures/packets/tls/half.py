@@ -47,6 +47,7 @@ class Half:
     :ivar passes: how many records may still fail to open because they are under keys that are not known
     :ivar position: application bytes so far
     :ivar wants: what the first record of the queue waits for, in words
+    :ivar needs_secret: it waits for a secret that the key log may still bring
     :ivar stopped: no more of this side is decrypted
     """
 
@@ -65,6 +66,7 @@ class Half:
     passes: int = 0
     position: int = 0
     wants: str = ""
+    needs_secret: bool = False
     stopped: bool = False
     _failures: int = 0
     _spent: int = 0

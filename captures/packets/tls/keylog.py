@@ -5,7 +5,8 @@ more are read: ``RSA Session-ID:HEX Master-Key:HEX``, which the Java agent extra
 OpenSSL's ``s_client`` users know, and key logs embedded in a pcapng (``packets.secrets``).
 
 A key log may still be written while it is read: :meth:`KeyLog.refresh` takes in what was added, and a line without
-its end is left until it has one, or until the file rests. Lines that are not understood are counted and passed over.
+its end is left until it has one, or until the file rests. Of one that grows the newest million secrets are kept: they
+are needed when their connection begins. Lines that are not understood are counted and passed over.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -22,6 +25,8 @@ MASTER_BYTES = 48
 _CHUNK = 1 << 20
 _MAX_LINE = 4096
 _MAX_LEARNED = 10_000
+_MAX_FOLLOWED = 1_000_000
+_MAX_TRIED = 256
 
 _MASTER = "CLIENT_RANDOM"
 _RANDOM_BYTES = 32
@@ -59,22 +64,27 @@ class KeyLog:
     :ivar growing: as given; set it to False when nothing more will come
     :ivar generation: goes up whenever a secret was added
     :ivar ignored: lines that are no secret in any known form
-    :raises OSError: if the file cannot be read, now or in :meth:`refresh`
+    :ivar path: as given
+    :ivar trouble: why a growing file could not be read the last time, in words; empty if it could, or is not there yet
+    :raises OSError: if the file cannot be read
     """
 
     def __init__(self, path: str | Path | None = None, *, growing: bool = False) -> None:
         self.growing = growing
         self.generation = 0
         self.ignored = 0
-        self._secrets: dict[tuple[str, bytes], bytes] = {}
-        self._sessions: dict[bytes, bytes] = {}
+        self._secrets: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+        self._sessions: OrderedDict[bytes, bytes] = OrderedDict()
         self._learned: OrderedDict[bytes, bytes] = OrderedDict()
-        self._path = None if path is None else Path(path)
-        self._identity: tuple[int, int] | None = None
+        self.path = None if path is None else Path(path)
+        self.trouble = ""
+        self._file: BinaryIO | None = None
         self._offset = 0
         self._rest = b""
-        if self._path is not None:
-            self.refresh()
+        if self.path is not None:
+            self._refresh(self.path)
+            if not growing:
+                self._close()
 
     def __len__(self) -> int:
         """How many secrets there are."""
@@ -92,41 +102,80 @@ class KeyLog:
     def refresh(self) -> bool:
         """Take in what was added to the file; return whether that held a secret.
 
-        A file that was replaced or cut is read anew; secrets read before stay.
+        A file that was replaced or cut is read anew; secrets read before stay. Nothing is raised: a reader that runs
+        goes on with the secrets it has, and says so (:attr:`trouble`).
         """
-        if self._path is None:
+        if self.path is None:
             return False
         before = self.generation
         try:
-            with self._path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                identity = (status.st_dev, status.st_ino)
-                if identity != self._identity or status.st_size < self._offset:
-                    self._identity, self._offset, self._rest = identity, 0, b""
-                file.seek(self._offset)
-                rests = not self._take(file)
-        except FileNotFoundError:
-            if not self.growing:
-                raise
+            self._refresh(self.path)
+            self.trouble = ""
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+        return self.generation != before
+
+    def finish(self) -> bool:
+        """Note that nothing more will come; take in the last of it, and return whether that held a secret."""
+        if not self.growing:
             return False
+        self.growing = False
+        new = self.refresh()
+        self._close()
+        return new
+
+    def _refresh(self, path: Path) -> None:
+        rests = self._take()
+        if self._renewed(path):
+            rests = self._take()
         if rests or not self.growing:
             # no end of the line seems to come; should it come after all, the whole line is read again
             self._add_line(self._rest, unfinished=True)
-        return self.generation != before
 
-    def _take(self, file: BinaryIO) -> bool:
-        """Read the rest of the file; return whether there was any."""
+    def _renewed(self, path: Path) -> bool:
+        """Open the file if it is there and is not the one that is open; return whether it was.
+
+        One that grows stays open: a live capture gives its privileges up, and with them maybe the right to open it.
+        """
+        try:
+            if self._file is not None and os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+                return False
+            file = path.open("rb")
+        except (FileNotFoundError, PermissionError) as error:
+            awaited = self.growing and isinstance(error, FileNotFoundError)
+            if self._file is not None or awaited:
+                return False
+            raise
+        self._close()
+        self._file, self._offset, self._rest = file, 0, b""
+        return True
+
+    def _take(self) -> bool:
+        """Read the rest of the file that is open; return whether it had none."""
+        file = self._file
+        if file is None:
+            return False
+        if os.fstat(file.fileno()).st_size < self._offset:
+            self._offset, self._rest = 0, b""
         start = self._offset
+        file.seek(start)
         while chunk := file.read(_CHUNK):
             self._offset += len(chunk)
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
                 self._add_line(line)
-            if (
-                len(self._rest) > _MAX_LINE
-            ):  # no key log line; what follows up to its end is passed over as one
-                self._rest = self._rest[:_MAX_LINE]
-        return self._offset > start
+            # no key log line is so long; what follows up to its end is passed over as one
+            self._rest = self._rest[:_MAX_LINE]
+        return self._offset == start
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __del__(self) -> None:
+        """Close the file: who stops reading a capture need not finish its key log."""
+        self._close()
 
     def _add_line(self, line: bytes, *, unfinished: bool = False) -> None:
         """Take in one line, without its end."""
@@ -146,10 +195,12 @@ class KeyLog:
         elif not unfinished:
             self.ignored += 1
 
-    def _put(self, secrets: dict[_K, bytes], key: _K, secret: bytes) -> None:
+    def _put(self, secrets: OrderedDict[_K, bytes], key: _K, secret: bytes) -> None:
         if secrets.get(key) != secret:
             secrets[key] = secret
             self.generation += 1
+            if self.growing and len(secrets) > _MAX_FOLLOWED:
+                secrets.popitem(last=False)
 
     def remember(self, identifier: bytes, master: bytes) -> None:
         """Keep a TLS 1.2 master secret for connections that resume the session with this ID or ticket.
@@ -178,6 +229,10 @@ class KeyLog:
         if found is None and session_id:
             found = self._sessions.get(session_id) or self.resumed(session_id)
         return found
+
+    def sessions(self) -> Iterator[bytes]:
+        """Yield the master secrets that are filed under a session ID, the newest first, at most 256."""
+        return islice(reversed(self._sessions.values()), _MAX_TRIED)
 
     def resumed(self, identifier: bytes) -> bytes | None:
         """Return the master secret of the session with this ID or ticket, if it was seen to begin."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from captures.packets.tls.handshake import TLS12, TLS13, ClientHello, ServerHello, version_name
 from captures.packets.tls.keylog import KeyLog
+from captures.packets.tls.records import Record, Undecryptable
 from captures.packets.tls.suites import Suite, suite, suite_name
 from dissectors.conversation import Side
 
@@ -68,6 +69,7 @@ class Negotiation:
     :ivar resumed: a session begun before goes on; None while that is not known
     :ivar early_accepted: the server takes early data; None while that is not known
     :ivar ticket: TLS 1.2 session ticket that the server issued
+    :ivar tried: generation of the key log whose sessions were tried in vain
     """
 
     client: ClientHello | None = None
@@ -76,6 +78,7 @@ class Negotiation:
     resumed: bool | None = None
     early_accepted: bool | None = None
     ticket: bytes = b""
+    tried: int = -1
     ciphers: tuple[RecordCipher, RecordCipher] | None = None
     # per side: generation and secret of the newest TLS 1.3 application keys asked for
     updated: dict[Side, tuple[int, bytes]] = field(default_factory=dict)
@@ -133,6 +136,36 @@ class Keys:
                 yield *each, self.cipher(side, *each)
             except NoKeys:
                 continue
+
+    def cipher_by_trial(self, side: Side, generation: int, record: Record) -> RecordCipher | None:
+        """Return the cipher of a TLS 1.2 connection without session ID, by trying the sessions in the key log.
+
+        A server that issues a ticket may leave the session unnamed (RFC 5077, section 3.4), as OpenSSL does. A Java
+        client then makes up a session ID for itself, and the agent logs the secret under that.
+
+        :param record: the first protected one of this side
+        """
+        if self.negotiation(0).tls13:
+            return None
+        negotiation = self.negotiation(generation)
+        client, server, chosen, keylog = self._hellos(negotiation)
+        if server.session_id or negotiation.tried == keylog.generation:
+            return None
+        from captures.packets.tls import ciphers  # loads the cryptographic library
+
+        for master in keylog.sessions():
+            pair = ciphers.tls12_ciphers(
+                chosen, master, client.random, server.random, encrypt_then_mac=server.encrypt_then_mac
+            )
+            try:
+                pair[side is Side.BROKER].open(0, record)
+            except Undecryptable:
+                continue
+            negotiation.ciphers = pair
+            keylog.remember(negotiation.ticket, master)
+            return pair[side is Side.BROKER]
+        negotiation.tried = keylog.generation
+        return None
 
     def issued(self, negotiation: Negotiation, ticket: bytes) -> None:
         """Note a TLS 1.2 session ticket, by which another connection may resume."""

@@ -1,0 +1,41 @@
+"""Recording what lanes do, with tcpdump on the loopback interface."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.lanes.tools import CannotRun, need, wait_for
+
+#: tcpdump in immediate mode hands a packet over at once; the last ones still need to be written
+_SETTLE_S = 1.4
+
+
+@contextmanager
+def recorded(path: Path, port: int) -> Iterator[None]:
+    """Record one port of the loopback interface into a pcap, while the block runs.
+
+    :raises CannotRun: without tcpdump, or without the right to use it
+    """
+    need("tcpdump")
+    command = ["tcpdump", "-i", "lo", "-s0", "--immediate-mode", "-U", "-w", str(path), f"tcp port {port}"]
+    with path.with_suffix(".tcpdump").open("w+b") as log:
+        tcpdump = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_for("tcpdump", lambda: _listening(tcpdump, log.name))
+            yield
+            time.sleep(_SETTLE_S)
+        finally:
+            tcpdump.terminate()
+            tcpdump.wait()
+    Path(log.name).unlink()
+
+
+def _listening(tcpdump: subprocess.Popen[bytes], log: str) -> bool:
+    said = Path(log).read_text(errors="replace")
+    if tcpdump.poll() is not None:
+        raise CannotRun(f"tcpdump ended, it needs root or CAP_NET_RAW: {said.strip()}")
+    return "listening on" in said
