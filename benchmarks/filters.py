@@ -1,18 +1,22 @@
 """How long filters take on the columns of a million exchanges: ``python -m benchmarks.filters``.
 
-``first`` is with a new :class:`~captures.filters.TableColumns`, which has to copy the columns out of the table;
-``again`` is with one that has been used, as when a filter is changed while typing.
+``first`` is with new :class:`~captures.filters.TableColumns`; ``again`` is with such that have been used, as when a
+filter is changed while typing. Those on what messages say are measured on the filled columns of these
+(:mod:`captures.exchanges.columns`); how long the filling takes is for ``python -m benchmarks.columns``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from statistics import median
 from time import perf_counter_ns
 
 import numpy as np
 
 from captures.exchanges import ExchangeTable, Flag
-from captures.filters import Filter, TableColumns, compile_filter
+from captures.exchanges.columns import NO_VALUE, Column, ExchangeColumns, Ragged
+from captures.filters import Context, Filter, GroupInference, TableColumns, compile_filter
 
 ROWS = 1_000_000
 CONNECTIONS = 2_000
@@ -30,6 +34,25 @@ FILTERS = (
     "client == 10.0.0.0/8 and (unanswered or response.size > 64KiB or latency > 1s)",
     "~s",
     "request.topics.partitions.partition == 3",
+)
+
+ON_MESSAGES = (
+    "~s",
+    "waited and latency > 100ms",
+    "error",
+    "error.any",
+    "error == NOT_LEADER_OR_FOLLOWER",
+    "error ~ LEADER",
+    "topic ~ ^orders-1",
+    "partition in {3..5}",
+    "topic_partition == orders-17-3",
+    "group ~ billing",
+    "group.inferred",
+    "member ~ ^app-1",
+    "throttle > 100ms",
+    "records > 500",
+    "records.size > 64KiB and api == Produce",
+    "api == Fetch and (error or excess > 100ms) and topic ~ ^orders-1",
 )
 
 
@@ -62,17 +85,77 @@ def million() -> ExchangeTable:
     return table
 
 
+class Messages(ExchangeColumns):
+    """Made-up columns of the messages of :func:`million`, as full as those of a busy cluster."""
+
+    def __init__(self, table: ExchangeTable) -> None:
+        random = np.random.default_rng(8)
+        latency = table.column("response_first") - table.column("request_last")
+        wait = np.where(random.random(ROWS) < 0.1, np.minimum(latency, 10**8), 0)
+        topics = _ragged(random, random.integers(0, 3, ROWS), 500)
+        pairs = _ragged(random, random.integers(0, 6, ROWS), 500)
+        self._table = table
+        self._made: dict[str, Column] = {
+            "wait": wait,
+            "excess": np.where(latency < 0, NO_VALUE, latency - wait),
+            "error_codes": _ragged(random, random.random(ROWS) < 0.02, 120, np.int16),
+            "expected_error_codes": _ragged(random, random.random(ROWS) < 0.005, 120, np.int16),
+            "throttle_time_ms": random.choice([NO_VALUE, 0, 0, 0, 150], ROWS),
+            "topics": topics,
+            "partition_topics": pairs,
+            "partitions": Ragged(random.integers(0, 24, len(pairs.values)).astype(np.int32), pairs.offsets),
+            "groups": _ragged(random, random.random(ROWS) < 0.2, 60),
+            "members": _ragged(random, random.random(ROWS) < 0.2, 20_000),
+            "replica_id": np.full(ROWS, NO_VALUE),
+            "records": random.integers(0, 1000, ROWS),
+            "batches": random.integers(0, 10, ROWS),
+            "record_bytes": random.integers(0, 200_000, ROWS),
+        }
+        self._texts = {
+            "topics": [f"orders-{number}" for number in range(500)],
+            "groups": [f"{('billing', 'audit')[number % 2]}-{number}" for number in range(60)],
+            "members": [f"app-{number}-0d6c7e9e" for number in range(20_000)],
+        }
+
+    def __len__(self) -> int:
+        return ROWS
+
+    def __getitem__(self, name: str) -> Column:
+        return self._made[name] if name in self._made else self._table.column(name)
+
+    def texts(self, name: str) -> list[str | None]:
+        return self._texts[name]  # type: ignore[return-value]  # never None
+
+    def prepare(self, names: object) -> None:
+        """All are filled."""
+
+
+def _ragged(
+    random: np.random.Generator, counts: np.ndarray, values: int, dtype: type[np.generic] = np.int32
+) -> Ragged:
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    return Ragged(random.integers(0, values, int(offsets[-1])).astype(dtype), offsets)
+
+
 def endpoints(connection: int) -> tuple[str, str]:
     """Name the ends of a made-up connection."""
     return f"10.1.{connection >> 8}.{connection & 255}:{40000 + connection}", f"10.0.0.{connection % 9}:9092"
 
 
-def timed(wanted: Filter, table: ExchangeTable, columns: TableColumns | None) -> float:
+def inference() -> GroupInference:
+    """Return what is known of groups: half of the clients have one."""
+    known = GroupInference(lambda _: None)
+    for connection in range(0, CONNECTIONS, 2):
+        known._by_connection[connection] = {f"billing-{connection % 40}"}
+    return known
+
+
+def timed(wanted: Filter, context: Context, columns: Callable[[], TableColumns]) -> float:
     """Return the median of some evaluations, in ms."""
     times = []
     for _ in range(ROUNDS):
         begin = perf_counter_ns()
-        wanted.mask(columns or TableColumns(table, endpoints, start=1_795_254_658_000_000_000))
+        wanted.mask(columns(), context)
         times.append((perf_counter_ns() - begin) / 1e6)
     return median(times)
 
@@ -80,14 +163,19 @@ def timed(wanted: Filter, table: ExchangeTable, columns: TableColumns | None) ->
 def main() -> None:
     """Print a line for each filter."""
     table = million()
+    start = 1_795_254_658_000_000_000
+    context = Context(groups=inference(), start=start)
+    filled = Messages(table)
     print(f"{'first':>7} {'again':>7} {'rows':>8} {'bodies':>8}  filter   (ms, {ROWS:,} exchanges)")
-    for text in FILTERS:
-        wanted = compile_filter(text)
-        columns = TableColumns(table, endpoints)
-        matches, undecided = wanted.mask(columns)
-        first, again = timed(wanted, table, None), timed(wanted, table, columns)
-        late = "  SLOW" if first > LIMIT_MS else ""
-        print(f"{first:7.1f} {again:7.1f} {matches.sum():8} {undecided.sum():8}  {text}{late}")
+    for filters, messages in ((FILTERS, None), (ON_MESSAGES, filled)):
+        make = partial(TableColumns, table, endpoints, start=start, messages=messages)
+        for text in filters:
+            wanted = compile_filter(text)
+            columns = make()
+            matches, undecided = wanted.mask(columns, context)
+            first, again = timed(wanted, context, make), timed(wanted, context, lambda used=columns: used)
+            late = "  SLOW" if first > LIMIT_MS else ""
+            print(f"{first:7.1f} {again:7.1f} {matches.sum():8} {undecided.sum():8}  {text}{late}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ Which fields of a message need anything is worked out once per layout (a *plan*)
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,10 +22,14 @@ from dissectors.frames import Body, Problem
 from dissectors.knowledge import Knowledge
 from dissectors.record_values import Notes, RecordValues
 from dissectors.records import DEFAULT_LIMITS, Limits
+from dissectors.walks import Action, Inside, Plan, Walk, compiled
 
 Side = Literal["request", "response"]
 
 _KEY_AND_VERSION = struct.Struct(">hh")
+
+# what names the topic of a struct, and all that is inside
+_TOPIC_FIELDS = frozenset({"topic", "name", "topic_id", "topic_name"})
 
 
 @dataclass(slots=True)
@@ -47,34 +51,12 @@ class _Scope:
     """Where the walk is: everything a step may need besides its value."""
 
     out: Annotations
+    decoded: dict[str, Any]
     side: Side
     connection: Hashable
     request: dict[str, Any]
     root: dict[str, Any]
     topic: str | None = None
-
-
-# value, path, the dict that holds it, scope -> replacement
-_Action = Callable[[Any, str, dict[str, Any], _Scope], Any]
-
-
-@dataclass(slots=True, frozen=True)
-class _Plan:
-    """What to do with the fields of one struct. Apart, because nearly all is naming, and most values have no name.
-
-    :ivar errors: fields with error codes
-    :ivar named: fields whose values have names, and these
-    :ivar steps: fields that need more
-    :ivar flexible: whether there may be tagged fields that the declaration does not know
-    """
-
-    errors: tuple[str, ...]
-    named: tuple[tuple[str, Mapping[Any, str]], ...]
-    steps: tuple[tuple[str, _Action], ...]
-    flexible: bool
-
-    def __bool__(self) -> bool:
-        return bool(self.errors or self.named or self.steps or self.flexible)
 
 
 class Annotator:
@@ -97,7 +79,7 @@ class Annotator:
         self.knowledge = knowledge
         self.show_secrets = show_secrets
         self.records = RecordValues(limits, payload, show_secrets=show_secrets)
-        self._plans: dict[wire.Struct, _Plan] = {}
+        self._walks: dict[tuple[int, int | None, Side], Walk | None] = {}
 
     def annotate(
         self,
@@ -113,12 +95,10 @@ class Annotator:
         :param connection: key by which :class:`Knowledge` knows the connection
         :param request: the decoded request, where ``body`` is its response
         """
-        message = body.message(response=side == "response")
-        if message is None or body.value is None:
+        walk, value = self._walk_of(body, side), body.value
+        if walk is None or value is None:
             return
-        value = body.value
-        scope = _Scope(out, side, connection, request or value, value)
-        self._walk(self._plan(message.struct), value, side, scope)
+        walk(value, _Scope(out, out.decoded, side, connection, request or value, value))
 
     def token(
         self, token: bytes, side: Side, out: Annotations, *, connection: Hashable = None
@@ -136,53 +116,38 @@ class Annotator:
         return {"token": None}
 
     # ------------------------------------------------------------ plans
-    def _walk(self, plan: _Plan, value: dict[str, Any], path: str, scope: _Scope) -> None:
-        get = value.get
-        for name in plan.errors:
-            code = get(name)
-            if code:
-                scope.out.decoded[f"{path}.{name}"] = ERROR_CODE.name_of(code) or f"UNKNOWN_CODE_{code}"
-        for name, names in plan.named:
-            found = names.get(get(name))
-            if found is not None:
-                scope.out.decoded[f"{path}.{name}"] = found
-        for name, action in plan.steps:
-            item = get(name)
-            if item is not None:
-                value[name] = action(item, f"{path}.{name}", value, scope)
-        if plan.flexible and wire.UNKNOWN_TAGS in value:
-            # the body holds the schema's fields and nothing else
-            tags = value.pop(wire.UNKNOWN_TAGS)
-            scope.out.decoded[f"{path}.{wire.UNKNOWN_TAGS}"] = {str(tag): data for tag, data in tags.items()}
+    def _walk_of(self, body: Body, side: Side) -> Walk | None:
+        read_as = body.key, body.version, side
+        if read_as not in self._walks:
+            message = body.message(response=side == "response")
+            self._walks[read_as] = None if message is None else compiled(self._plan(message.struct), side)
+        return self._walks[read_as]
 
-    def _plan(self, struct: wire.Struct) -> _Plan:
-        plan = self._plans.get(struct)
-        if plan is None:
-            errors: list[str] = []
-            named: list[tuple[str, Mapping[Any, str]]] = []
-            steps: list[tuple[str, _Action]] = []
-            for member in [*struct.members, *(struct.tagged or {}).values()]:
-                domain = member.field.type.domain
-                if isinstance(member.con, wire.Fixed) and domain is not None:
-                    if domain is ERROR_CODE:
-                        errors.append(member.name)
-                        continue
-                    if not isinstance(domain, FlagDomain):
-                        named.append((member.name, domain.values))
-                        continue
-                action = self._action(member)
-                if action is not None:
-                    steps.append((member.name, action))
-            plan = _Plan(tuple(errors), tuple(named), tuple(steps), struct.tagged is not None)
-            self._plans[struct] = plan
-        return plan
+    def _plan(self, struct: wire.Struct) -> Plan:
+        errors: list[str] = []
+        named: list[tuple[str, Mapping[Any, str]]] = []
+        steps: list[tuple[str, Action | Inside]] = []
+        for member in [*struct.members, *(struct.tagged or {}).values()]:
+            domain = member.field.type.domain
+            if isinstance(member.con, wire.Fixed) and domain is not None:
+                if domain is ERROR_CODE:
+                    errors.append(member.name)
+                    continue
+                if not isinstance(domain, FlagDomain):
+                    named.append((member.name, domain.values))
+                    continue
+            step = self._step(member)
+            if step is not None:
+                steps.append((member.name, step))
+        return Plan(tuple(errors), tuple(named), tuple(steps), struct.tagged is not None)
 
-    def _action(self, member: wire.Member) -> _Action | None:
+    def _step(self, member: wire.Member) -> Action | Inside | None:
         con, type_ = member.con, member.field.type
         if isinstance(con, wire.NullableStruct):
             con = con.struct
         if isinstance(con, wire.Struct):
-            return self._inside(con)
+            plan = self._plan(con)
+            return Inside(plan, many=False) if plan else None
         if isinstance(con, wire.Array):
             element = getattr(type_, "element", type_)
             if isinstance(con.element, wire.Struct):
@@ -194,7 +159,22 @@ class Annotator:
             return _domain_name(type_.domain)
         return self._content(type_.content, secret=type_.is_secret)
 
-    def _content(self, content: str, *, secret: bool) -> _Action | None:
+    def _each(self, struct: wire.Struct) -> Inside | None:
+        plan = self._plan(struct)
+        if not plan:
+            return None
+        topical = not _TOPIC_FIELDS.isdisjoint(member.name for member in struct.members)
+        return Inside(
+            plan, many=True, topic_of=self._topic_of if topical and self._has_records(plan) else None
+        )
+
+    def _has_records(self, plan: Plan) -> bool:
+        return any(
+            self._has_records(step.plan) if isinstance(step, Inside) else step == self._records
+            for _, step in plan.steps
+        )
+
+    def _content(self, content: str, *, secret: bool) -> Action | None:
         match content:
             case "":
                 return self._mask if secret else None
@@ -211,44 +191,15 @@ class Annotator:
             case _:
                 return self._embedded(content, secret=secret)
 
-    def _inside(self, struct: wire.Struct) -> _Action | None:
-        plan = self._plan(struct)
-        if not plan:
-            return None
-
-        def walk(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-            self._walk(plan, value, path, scope)
-            return value
-
-        return walk
-
-    def _each(self, struct: wire.Struct) -> _Action | None:
-        plan = self._plan(struct)
-        if not plan:
-            return None
-        named = {member.name for member in struct.members}
-        topical = bool(named & {"topic", "name", "topic_id", "topic_name"})
-
-        def walk(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-            outer = scope.topic
-            for index, item in enumerate(value):
-                if topical:
-                    scope.topic = self._topic_of(item) or outer
-                self._walk(plan, item, f"{path}[{index}]", scope)
-            scope.topic = outer
-            return value
-
-        return walk
-
     def _topic_of(self, item: dict[str, Any]) -> str | None:
         name = item.get("topic") or item.get("topic_name") or item.get("name")
         if not name and "topic_id" in item:
             name = self.knowledge.topic_name(item["topic_id"])
         return name if isinstance(name, str) else None
 
-    def _each_leaf(self, content: str, domain: Domain | None) -> _Action | None:
+    def _each_leaf(self, content: str, domain: Domain | None) -> Action | None:
         if content == "topic_id":
-            one: _Action = self._topic_id
+            one: Action = self._topic_id
         elif domain is not None:
             one = _domain_name(domain)
         else:
@@ -288,7 +239,7 @@ class Annotator:
             )
         return shown
 
-    def _embedded(self, content: str, *, secret: bool) -> _Action:
+    def _embedded(self, content: str, *, secret: bool) -> Action:
         def decode(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
             found = embedded.decode(content, value, self._hints(holder, scope))
             if found.value is not None:
@@ -349,7 +300,7 @@ def _enveloped(data: Any) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _domain_name(domain: Domain) -> _Action:
+def _domain_name(domain: Domain) -> Action:
     def name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
         found = domain.name_of(value)
         if found is not None:

@@ -138,7 +138,8 @@ def _is_fixed(con: wire.WireType) -> bool:
     return isinstance(con, wire.Fixed | wire.Uuid)
 
 
-def _plus(expression: str, number: int) -> str:
+def plus(expression: str, number: int) -> str:
+    """Return the source of a sum, without the zero."""
     if not number:
         return expression
     return f"{expression} {'+' if number > 0 else '-'} {abs(number)}"
@@ -162,7 +163,7 @@ class Generator:
         self._depth = 0
         self._names = 0
         self._unpack_names: dict[str, str] = {}
-        # fixed-width reads not yet emitted: (variable, struct code)
+        # fixed-width reads not yet emitted: (variable, struct code); without a variable the bytes are padding
         self._run: list[tuple[str, str]] = []
 
     def function(self, con: wire.WireType) -> str:
@@ -207,13 +208,14 @@ class Generator:
         """Emit the pending run. Return its size in bytes, or 0 if the position was advanced over it."""
         if not self._run:
             return 0
-        names = [name for name, _ in self._run]
+        names = [name for name, _ in self._run if name]
+        last, last_code = self._run[-1]
         codes = "".join(code for _, code in self._run)
         size = self._run_size()
         self._run = []
-        if codes == "B":
-            self._line(f"{names[0]} = buf[pos]")
-        else:
+        if names == [last] and last_code == "B":
+            self._line(f"{last} = buf[{plus('pos', size - 1)}]")
+        elif names:
             if codes not in self._unpack_names:
                 self._unpack_names[codes] = self.bind("unpack", struct.Struct(">" + codes).unpack_from)
             self._line(f"{', '.join(names)}{',' * (len(names) == 1)} = {self._unpack_names[codes]}(buf, pos)")
@@ -266,7 +268,7 @@ class Generator:
         value = self._name("s")
         length = self._read("B" if con.compact else con.prefix.format[1:], "n")
         size = self._flush(advance=False)
-        content = _plus("pos", size)
+        content = plus("pos", size)
         if not con.compact:
             with self._block(f"if {length} >= 0:"):
                 self._take(value, content, f"{content} + {length}", post)
@@ -276,11 +278,11 @@ class Generator:
         with self._block(f"if {length} < 128:"):
             with self._block(f"if {length}:"):
                 # a compact length is one more than the bytes that follow
-                self._take(value, content, f"{_plus('pos', size - 1)} + {length}", post)
+                self._take(value, content, f"{plus('pos', size - 1)} + {length}", post)
             with self._block("else:"):
                 self._no_value(value, con, size)
         with self._block("else:"):
-            slow_call = f"{value}, pos = {slow}(buf, {_plus('pos', size - 1)}, {con.nullable})"
+            slow_call = f"{value}, pos = {slow}(buf, {plus('pos', size - 1)}, {con.nullable})"
             if isinstance(con, wire.Bytes):
                 self._two_byte_length(value, length, size, slow_call)
             else:
@@ -289,10 +291,10 @@ class Generator:
 
     def _two_byte_length(self, value: str, low: str, size: int, slow_call: str) -> None:
         """Emit the reading of 127 to 16382 bytes: the usual size of records."""
-        self._line(f"high = buf[{_plus('pos', size)}]")
+        self._line(f"high = buf[{plus('pos', size)}]")
         with self._block("if 0 < high < 128:"):
             # the length is (high << 7) + (low - 128), one more than the bytes that follow
-            self._take(value, _plus("pos", size + 1), f"{_plus('pos', size - 128)} + {low} + (high << 7)")
+            self._take(value, plus("pos", size + 1), f"{plus('pos', size - 128)} + {low} + (high << 7)")
         with self._block("else:"):
             self._line(slow_call)
 
@@ -303,15 +305,15 @@ class Generator:
         if con.compact:
             self.globals[f"short_{element.code}"] = _short_unpackers(element.code)
             with self._block(f"if 0 < {length} < 128:"):
-                self._line(f"{value} = short_{element.code}[{length}](buf, {_plus('pos', size)})")
-                self._line(f"pos += {_plus(f'{element.size} * {length}', size - element.size)}")
+                self._line(f"{value} = short_{element.code}[{length}](buf, {plus('pos', size)})")
+                self._line(f"pos += {plus(f'{element.size} * {length}', size - element.size)}")
             with self._block(f"elif {length}:"):
                 arguments = f"{con.nullable}, {element.code!r}, {element.size}"
-                self._line(f"{value}, pos = long_numbers(buf, {_plus('pos', size - 1)}, {arguments})")
+                self._line(f"{value}, pos = long_numbers(buf, {plus('pos', size - 1)}, {arguments})")
         else:
             with self._block(f"if {length} >= 0:"):
                 arguments = f"{length}, {element.code!r}, {element.size}"
-                self._line(f"{value}, pos = numbers(buf, {_plus('pos', size)}, {arguments})")
+                self._line(f"{value}, pos = numbers(buf, {plus('pos', size)}, {arguments})")
         with self._block("else:"):
             self._no_value(value, con, size)
         return value

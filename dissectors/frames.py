@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dissectors.apis import Api, api
@@ -45,6 +46,7 @@ _REQUEST_START = struct.Struct(">hhi")
 _ERROR_CODE = struct.Struct(">h")
 
 _TRAILING = "bytes after the end of the message"
+_LAYOUTS = 4096  # more than there are; damaged requests ask for any version of any API
 
 
 @dataclass(slots=True, frozen=True)
@@ -104,20 +106,28 @@ def decode_request(payload: bytes, *, complete: bool = True) -> Body:
         reason = f"{len(payload)} bytes are too few for a request header"
         return Body(-1, -1, None, {}, None, SIZE_BYTES, payload, problems=[Problem(SIZE_BYTES, "", reason)])
     key, asked, _ = _REQUEST_START.unpack_from(payload)
-    known = api(key)
-    version = asked if known is None or asked in known.request.versions else known.request.nearest(asked)
-    header_version = 1 if known is None else request_header_version(known.request, version)
+    header, message = _request_layouts(key, asked)
     body = Body(key, asked, None, {}, None, SIZE_BYTES, payload)
-    start = _read_header(RequestHeader[header_version], body)
+    start = _read_header(header, body)
     if start is None:
         return body
-    if known is None:
+    if message is None:
         body.guess = "unknown API: only the header is decoded"
         return body
-    _read_body(known.request[version], body, start, complete=complete)
-    if version != asked:
-        body.guess = f"version {asked} is not known here, read as {version}"
+    _read_body(message, body, start, complete=complete)
+    if message.version != asked:
+        body.guess = f"version {asked} is not known here, read as {message.version}"
     return body
+
+
+@lru_cache(maxsize=_LAYOUTS)
+def _request_layouts(key: int, asked: int) -> tuple[Versioned, Versioned | None]:
+    """Return what header and body of a request are read with; no body for an API that is not known."""
+    known = api(key)
+    if known is None:
+        return RequestHeader[1], None
+    version = known.request.nearest(asked)
+    return RequestHeader[request_header_version(known.request, version)], known.request[version]
 
 
 def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = True) -> Body:
@@ -165,11 +175,18 @@ def _only_readable_as_asked(response: Message, payload: bytes, asked: int) -> bo
 
 def _read_response(response: Message, version: int, body: Body, *, complete: bool) -> bool:
     """Read header and body in one version; return whether every byte is accounted for."""
-    start = _read_header(ResponseHeader[response_header_version(response, version)], body)
+    header, message = _response_layouts(response, version)
+    start = _read_header(header, body)
     if start is None:
         return False
-    _read_body(response[version], body, start, complete=complete)
+    _read_body(message, body, start, complete=complete)
     return not body.problems
+
+
+@lru_cache(maxsize=_LAYOUTS)
+def _response_layouts(response: Message, version: int) -> tuple[Versioned, Versioned]:
+    """Return what header and body of a response are read with."""
+    return ResponseHeader[response_header_version(response, version)], response[version]
 
 
 def _read_in_other_version(response: Message, version: int, body: Body) -> None:

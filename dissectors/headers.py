@@ -6,10 +6,14 @@ header version are those of ``generator/.../ApiMessageTypeGenerator.java``.
 
 from __future__ import annotations
 
+import struct
+
 from dissectors.schema import Int16, Int32, Message, String
 
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
+
+_LENGTH = struct.Struct(">h")
 
 # The client ID keeps its classic length in header v2 ("flexibleVersions": "none" in RequestHeader.json), so that
 # a broker can read it before it knows whether the request is flexible (KIP-511).
@@ -37,3 +41,29 @@ def request_header_version(request: Message, version: int) -> int:
 def response_header_version(response: Message, version: int) -> int:
     """Return the header version of a response: 1 if flexible, but always 0 for ApiVersions (KIP-511)."""
     return int(version in response.flexible and response.key != API_VERSIONS)
+
+
+def request_body_start(frame: bytes, version: int) -> int | None:
+    """Return where the body of a request begins, None if the header is malformed or has tags.
+
+    :param frame: without its size field
+    :param version: of the header
+    """
+    if not version:
+        return 8
+    try:
+        (length,) = _LENGTH.unpack_from(frame, 8)
+        end: int = 10 + max(length, 0)
+        frame[10:end].decode()
+        if version == 1:
+            return end
+        return None if frame[end] else end + 1
+    except (IndexError, struct.error, UnicodeDecodeError):
+        return None
+
+
+def response_body_start(frame: bytes, version: int) -> int | None:
+    """Return where the body of a response begins, None if the header is malformed or has tags."""
+    if not version:
+        return 4
+    return 5 if frame[4:5] == b"\0" else None

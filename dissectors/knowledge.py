@@ -30,6 +30,21 @@ TELLING = frozenset(
     }
 )
 
+_NAMED = ("topic_id", "topic_name")
+
+#: API key -> fields of the response that tell names of topic IDs, for :class:`dissectors.projection.Projection`
+TOPIC_NAMES = {
+    METADATA: frozenset({"topics.name", "topics.topic_id"}),
+    CREATE_TOPICS: frozenset({"topics.name", "topics.topic_id"}),
+    DELETE_TOPICS: frozenset({"responses.name", "responses.topic_id"}),
+    CONSUMER_GROUP_DESCRIBE: frozenset(
+        f"groups.members.{assignment}.topic_partitions.{name}"
+        for assignment in ("assignment", "target_assignment")
+        for name in _NAMED
+    ),
+    DESCRIBE_TOPIC_PARTITIONS: frozenset({"topics.name", "topics.topic_id"}),
+}
+
 # org.apache.kafka.common.Uuid.METADATA_TOPIC_ID: all zero but for the last bit
 CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 

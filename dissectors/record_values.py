@@ -13,6 +13,8 @@ Payload = Literal["full", "preview", "none"]
 
 PREVIEW_BYTES = 64
 
+_CODEC_NAMES = tuple(codec.name.lower() for codec in Codec)
+
 
 @dataclass(slots=True)
 class Notes:
@@ -56,9 +58,9 @@ class RecordValues:
         """
         found = record_set(data, aligned=aligned)
         notes.problems.extend(found.problems)
-        shown = []
-        for index, batch in enumerate(found.batches):
-            shown.append(self._batch(batch, f"{path}[{index}]", topic, notes))
+        shown = [
+            self._batch(batch, f"{path}[{index}]", topic, notes) for index, batch in enumerate(found.batches)
+        ]
         if found.trailing is not None:
             notes.decoded[path] = {
                 "ends_with": found.trailing.kind,
@@ -74,39 +76,52 @@ class RecordValues:
             notes.problems.append(
                 DecodeError("the checksum of the batch does not fit its bytes", batch.start)
             )
+        codec, timestamp_type, transactional, control = batch.traits
         records: list[Record] = []
         count = batch.count
         if self.payload != "none":
             read = batch.read(self.limits)
             records = read.records
-            notes.problems.extend(read.problems)
+            if read.problems:
+                notes.problems.extend(read.problems)
             count = len(records) if count is None else count
-            if batch.control:
+            if control:
                 _control_records(records, path, notes)
             elif topic in embedded.INTERNAL_TOPICS:
                 records = self._internal_records(records, path, str(topic), notes)
+            if self.payload == "preview":
+                records = [_previewed(record) for record in records]
         base_offset: int | None = batch.base_offset
-        if batch.magic < 2 and batch.codec is not Codec.NONE:
+        if batch.magic < 2 and codec:
             # the wrapper has the offset of its last message; only what it wraps tells that of the first
             base_offset = records[0].offset if records else None
         return {
             "base_offset": base_offset,
-            "last_offset": batch.last_offset,
+            "last_offset": batch.base_offset + batch.last_offset_delta,
             "magic": batch.magic,
-            "codec": batch.codec.name.lower(),
+            "codec": _CODEC_NAMES[codec],
             "crc_valid": batch.crc_valid,
-            "timestamp_type": batch.timestamp_type,
+            "timestamp_type": timestamp_type,
             "base_timestamp": batch.base_timestamp,
             "max_timestamp": batch.max_timestamp,
             "partition_leader_epoch": batch.partition_leader_epoch,
             "producer_id": batch.producer_id,
             "producer_epoch": batch.producer_epoch,
             "base_sequence": batch.base_sequence,
-            "transactional": batch.transactional,
-            "control": batch.control,
-            "size": batch.size,
+            "transactional": transactional,
+            "control": control,
+            "size": batch.end - batch.start,
             "count": count,
-            "records": [self._record(record) for record in records],
+            "records": [
+                {
+                    "offset": offset,
+                    "timestamp": timestamp,
+                    "key": key,
+                    "value": value,
+                    "headers": [{"key": name, "value": data} for name, data in headers] if headers else [],
+                }
+                for offset, timestamp, key, value, headers in records
+            ],
         }
 
     def _internal_records(self, records: list[Record], path: str, topic: str, notes: Notes) -> list[Record]:
@@ -127,18 +142,10 @@ class RecordValues:
             kept.append(record)
         return kept
 
-    def _record(self, record: Record) -> dict[str, Any]:
-        offset, timestamp, key, value, headers = record
-        if self.payload == "preview":
-            key, value = _preview(key), _preview(value)
-            headers = tuple((name, _preview(data)) for name, data in headers)
-        return {
-            "offset": offset,
-            "timestamp": timestamp,
-            "key": key,
-            "value": value,
-            "headers": [{"key": name, "value": data} for name, data in headers],
-        }
+
+def _previewed(record: Record) -> Record:
+    headers = tuple((name, _preview(data)) for name, data in record.headers)
+    return record._replace(key=_preview(record.key), value=_preview(record.value), headers=headers)
 
 
 def _preview(data: bytes | None) -> bytes | None:

@@ -39,8 +39,9 @@ class _Part:
 class ShapedArray:
     """Decodes arrays of one struct type whose elements have one shape.
 
-    Called with ``(buf, pos, count)`` it returns the list of dicts and the position after them, or None where the
-    elements differ in shape. Worth calling from :data:`LEAST` elements on. May be used by several threads.
+    Members that are :class:`~dissectors.wire.Skipped` stay out of the dicts; where all are, there are no dicts. Called
+    with ``(buf, pos, count)`` it returns the list of dicts and the position after them, or None where the elements
+    differ in shape. Worth calling from :data:`LEAST` elements on. May be used by several threads.
     """
 
     def __init__(self, element: wire.Struct, names: dict[str, Any]) -> None:
@@ -53,12 +54,11 @@ class ShapedArray:
         self._parts: list[_Part] = []
         fixed = 0
         for member in element.members:
-            con = member.con
+            con = _behind(member.con)
             if isinstance(con, wire.Fixed | wire.Uuid):
                 fixed += con.size
             else:
-                unit = con.element.size if isinstance(con, wire.Array) else 1
-                self._parts.append(_Part(fixed, unit, nullable=con.nullable))
+                self._parts.append(_Part(fixed, _unit(con), nullable=con.nullable))
                 fixed = 0
         if element.tagged is not None:
             self._parts.append(_Part(fixed, 0, nullable=True))
@@ -71,7 +71,7 @@ class ShapedArray:
         if not isinstance(element, wire.Struct):
             return None
         for member in element.members:
-            con = member.con
+            con = _behind(member.con)
             if isinstance(con, wire.Array) and isinstance(con.element, wire.Fixed) and con.compact:
                 continue
             if isinstance(con, _UNSHAPED) or (isinstance(con, wire.SizedLeaf) and not con.compact):
@@ -150,6 +150,10 @@ class ShapedArray:
 
         for member in self._element.members:
             con = member.con
+            if isinstance(con, wire.Skipped):
+                size = _size(con.con, length_byte)
+                codes += f"{size}x"
+                continue
             if isinstance(con, wire.Fixed):
                 codes += con.code
                 value = variable()
@@ -174,17 +178,36 @@ class ShapedArray:
             variable()
         width = struct.calcsize(codes)
         variables = "".join(f"v{number + 1}, " for number in range(count))
+        values = f"[{{{', '.join(items)}}} for {variables}in rows(buf[pos:end])]"
+        if self._element.members and not items:
+            values = "[]"
         differ = [f"buf[pos + {at}:end:{width}].count({length}) != count" for at, length in checks]
         source = f"""
 def decode(buf, pos, count):
     end = pos + {width} * count
     if {" or ".join(["end > len(buf)", *differ])}: return None
-    return [{{{", ".join(items)}}} for {variables}in rows(buf[pos:end])], end
+    return {values}, end
 """
         names = {**self._names, "rows": struct.Struct(codes).iter_unpack}
         exec(source, names)  # noqa: S102  # made above from the declaration
         decode: Rows = names["decode"]
         return decode
+
+
+def _behind(con: wire.WireType) -> wire.WireType:
+    return con.con if isinstance(con, wire.Skipped) else con
+
+
+def _unit(con: wire.WireType) -> int:
+    """Bytes for each unit of a length."""
+    return int(con.element.size) if isinstance(con, wire.Array) else 1
+
+
+def _size(con: wire.WireType, length_byte: Callable[[], int]) -> int:
+    """Bytes of a part without its length byte."""
+    if isinstance(con, wire.Fixed | wire.Uuid):
+        return con.size
+    return _unit(con) * max(length_byte() - 1, 0)
 
 
 def _no_rows(buf: bytes, pos: int, count: int) -> None:

@@ -384,4 +384,15 @@ class Struct(Composite):
         stream_write(stream, out, len(out), path)
 
 
+class Skipped(WireType):
+    """A field that is passed over: it has its place among the bytes, and none in the value.
+
+    Stands for the unwanted members of a struct in a projection (:mod:`dissectors.projection`).
+    """
+
+    def __init__(self, con: WireType) -> None:
+        super().__init__()
+        self.con = con
+
+
 UNKNOWN_TAGS = "_tags"

@@ -4,6 +4,7 @@
 
     wanted = compile_filter('api == Fetch and latency > 100ms and topic ~ "orders.*"')
     matches, undecided = wanted.mask(TableColumns.of(capture))      # numpy, a million rows at a time
+    columns = TableColumns.of(capture, ExchangeColumns(capture))    # these decide on errors, topics ... too
     wanted.match(exchange, context)                                 # one decoded exchange
     for exchange in wanted.exchanges(ExchangeReader(capture)): ...  # both, as needed
 
@@ -17,13 +18,13 @@ The grammar is in :mod:`~captures.filters.grammar`, the fields in :mod:`~capture
 * A field alone holds if there is something in it: text that is not empty, a flag that is set, any number.
 """
 
-from captures.filters.columns import Columns, TableColumns
 from captures.filters.complete import Candidate, complete
 from captures.filters.context import Context
 from captures.filters.describe import reference
 from captures.filters.errors import FilterError
 from captures.filters.filter import Filter, Masks, compile_filter, context_of
 from captures.filters.groups import GroupInference
+from captures.filters.table_columns import Columns, TableColumns
 
 __all__ = [
     "Candidate",

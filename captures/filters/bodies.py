@@ -29,7 +29,9 @@ _READS: dict[str, Any] = {
     for name in (
         "acks",
         "all_errors",
+        "batch_count",
         "codecs",
+        "ends",
         "error_messages",
         "group_inferred",
         "group_members",
@@ -37,11 +39,13 @@ _READS: dict[str, Any] = {
         "header_named",
         "header_names",
         "header_values",
-        "host_of",
+        "hosts",
         "keys",
         "partitions",
         "port_of",
         "producer_ids",
+        "record_bytes",
+        "record_count",
         "record_values",
         "throttle",
         "topic_partitions",
@@ -86,7 +90,8 @@ class _Writer:
             case binding.Always():
                 return "True"
             case binding.Selected(selection):
-                return f"c.selected({self._constant(selection)}, x.number)"
+                selected = f"c.selected({self._constant(selection)}, x.number)"
+                return f"(x.note.marked or {selected})" if selection == "marked" else selected
             case binding.Inverse(item):
                 return f"(not {self._expression(item)})"
             case binding.AllOf(items):

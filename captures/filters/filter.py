@@ -10,18 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges.projected import BLOCK_ROWS, ProjectedExchanges
 from captures.filters import binding, bodies, grammar
-from captures.filters.columns import (
-    Columns,
-    TableColumns,
-    column_fields,
-    compile_columns,
-    fields_of,
-    needs_bodies,
-)
+from captures.filters.columns import compile_columns, fields_of, needs_bodies
 from captures.filters.context import NO_CONTEXT, Context
-from captures.filters.fields import Field, Kind
+from captures.filters.fields import PROJECTED, Field, Kind
+from captures.filters.paths import Path
 from captures.filters.predicates import Mask
+from captures.filters.table_columns import Columns, TableColumns
 
 
 class Masks(NamedTuple):
@@ -55,7 +51,8 @@ class Filter:
         fields = [field for field in fields_of(self._bound) if isinstance(field, Field)]
         self.needs_groups = any(field.mentions == "group" for field in fields)
         self.needs_start = any(field.kind is Kind.TIME for field in fields)
-        self._asked = frozenset(column_fields(self._bound))
+        self._asked = frozenset(field.name for field in fields)
+        self._needs = _needs(self._bound)
         self._columns = compile_columns(self._bound)
         self._match = bodies.compile_bodies(self._bound)
 
@@ -91,28 +88,63 @@ class Filter:
 
         :param context: as :func:`context_of` makes it, if None
         """
-        return np.fromiter((index for index, _ in self._walk(reader, context)), np.int64)
+        return np.fromiter((index for index, _ in self.fitting(reader, context)), np.int64)
 
     def exchanges(self, reader: ExchangeReader, context: Context | None = None) -> Iterator[Exchange]:
         """Yield the exchanges of a capture that fit."""
-        for index, exchange in self._walk(reader, context):
+        for index, exchange in self.fitting(reader, context):
             yield reader.exchange(index) if exchange is None else exchange
 
-    def _walk(self, reader: ExchangeReader, context: Context | None) -> Iterator[tuple[int, Exchange | None]]:
+    def fitting(
+        self, reader: ExchangeReader, context: Context | None = None, among: Mask | None = None
+    ) -> Iterator[tuple[int, Exchange | None]]:
+        """Yield the indexes of the exchanges of a capture that fit, rising, with the exchange if it had to be decoded.
+
+        :param context: as :func:`context_of` makes it, if None
+        :param among: a mask over the rows of the table that come into question, all if None
+        """
         if context is None:
             context = context_of(reader, self)
-        columns = TableColumns.of(reader.capture)
-        order = reader.capture.table.order()
-        matches, undecided = self.mask(columns, context)
-        wanted = matches[order]
-        possible = wanted | undecided[order]
-        for index in np.flatnonzero(possible).tolist():
-            if wanted[index]:
+        table = reader.capture.table
+        matches, undecided = self.mask(TableColumns.of(reader.capture), context)
+        if among is not None:
+            matches, undecided = matches & among, undecided & among
+        order = table.order()
+        sure = matches[order]
+        possible = np.flatnonzero(sure | undecided[order])
+        for begin in range(0, len(possible), BLOCK_ROWS):
+            yield from self._decided(possible[begin : begin + BLOCK_ROWS], sure, reader, context)
+
+    def _decided(
+        self, possible: NDArray[np.int64], sure: Mask, reader: ExchangeReader, context: Context
+    ) -> Iterator[tuple[int, Exchange | None]]:
+        """Decide the exchanges at some indexes, of which some surely fit; decode what is needed of the others."""
+        if self._needs is None:
+            for index in possible.tolist():
+                exchange = None if sure[index] else reader.exchange(index)
+                if exchange is None or self._match(exchange, context):
+                    yield index, exchange
+            return
+        projected = ProjectedExchanges(reader, self._needs).read(possible[~sure[possible]])
+        found = {index for index, exchange in projected if self._match(exchange, context)}
+        for index in possible.tolist():
+            if sure[index] or index in found:
                 yield index, None
-                continue
-            exchange = reader.exchange(index)
-            if self._match(exchange, context):
-                yield index, exchange
+
+
+def _needs(bound: binding.Bound) -> frozenset[str] | None:
+    """Return what a filter needs of bodies; None if it takes all that the full decode finds out."""
+    needs: set[str] = set()
+    for field in fields_of(bound):
+        if isinstance(field, Path):
+            if not field.projectable:
+                return None
+            needs.add(".".join((field.side, *(name for name, _ in field.steps))))
+        elif field.name in PROJECTED:
+            needs |= PROJECTED[field.name]
+        elif not field.column:
+            return None
+    return frozenset(needs)
 
 
 def compile_filter(text: str, zone: tzinfo | None = None) -> Filter:
@@ -129,4 +161,13 @@ def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
     from captures.filters.groups import GroupInference  # only where groups are asked for
 
     groups = GroupInference.learn(reader) if wanted is None or wanted.needs_groups else None
-    return Context(reader.knowledge.topic_name, groups, TableColumns.of(reader.capture).start)
+    columns = TableColumns.of(reader.capture)
+    noted = reader.capture.notes.all()
+    numbers = columns.numbers("number").values if noted else ()
+    return Context(
+        reader.knowledge.topic_name,
+        groups,
+        columns.start,
+        {"marked": {int(numbers[row]) for row, note in noted.items() if note.marked}},
+        {int(numbers[row]): note.comment for row, note in noted.items() if note.comment},
+    )

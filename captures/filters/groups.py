@@ -14,12 +14,19 @@ one client ID for a consumer and for a producer that has nothing to do with the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges.projected import ProjectedExchanges
 from captures.filters.values import split_endpoint
 from captures.meaning import Names, groups_in, topics_in
 from dissectors import embedded
+
+if TYPE_CHECKING:
+    from captures.filters.table_columns import Columns
 
 PRODUCE, FETCH, SYNC_GROUP = 0, 1, 14
 MEMBERSHIP = frozenset({8, 9, 11, 12, 13, 14, 28, 68, 76, 78, 79, 88})
@@ -27,10 +34,18 @@ MEMBERSHIP = frozenset({8, 9, 11, 12, 13, 14, 28, 68, 76, 78, 79, 88})
 _HEARTBEATS = frozenset({68, 76})
 INFERRED = frozenset({PRODUCE, FETCH})
 """APIs whose group is inferred."""
+_NEEDS = frozenset({"groups", "topics", "response.assignment"})
 
 _Client = tuple[str | None, str]
 """Client ID and host."""
 _Place = tuple[str, int]
+
+
+class Candidates(NamedTuple):
+    """Groups to which rows may belong: those of a row are ``values[codes[row]]``."""
+
+    codes: NDArray[np.int32]
+    values: list[set[str]]
 
 
 class GroupInference:
@@ -45,18 +60,18 @@ class GroupInference:
 
     @classmethod
     def learn(cls, reader: ExchangeReader) -> GroupInference:
-        """Return what a whole capture tells; only the exchanges that may tell something are decoded."""
+        """Return what a whole capture tells; of the exchanges only that is decoded which may tell something."""
+        reader.learn(len(reader))
         made = cls(reader.knowledge.topic_name)
         table = reader.capture.table
-        keys = table.column("api_key")[table.order()].tolist()
-        for index, key in enumerate(keys):
-            if key in MEMBERSHIP:
-                made.observe(reader.exchange(index))
+        keys = table.column("api_key")[table.order()]
+        projected = ProjectedExchanges(reader, _NEEDS)
+        for _, exchange in projected.read(np.flatnonzero(np.isin(keys, list(MEMBERSHIP)))):
+            made.observe(exchange)
         if made.contested:
             # only where clients share a client ID do the partitions of a Fetch matter
-            for index, key in enumerate(keys):
-                if key == FETCH:
-                    made.observe(reader.exchange(index))
+            for _, exchange in projected.read(np.flatnonzero(keys == FETCH)):
+                made.observe(exchange)
         return made
 
     @property
@@ -100,6 +115,30 @@ class GroupInference:
     def _candidates(self, exchange: Exchange) -> set[str]:
         on_connection = self._by_connection.get(exchange.connection)
         return on_connection or self._by_client.get(_client(exchange)) or set()
+
+    def candidates_of(self, columns: Columns, rows: NDArray[np.int64]) -> Candidates:
+        """Return the groups to which some rows of a table may belong, as far as connection and client tell."""
+        connections, hosts, _ = columns.texts("client.host")
+        clients, client_ids, _ = columns.texts("client_id")
+        connections, clients = connections[rows], clients[rows]
+        values: list[set[str]] = [set()]
+        of_connection = np.zeros(len(hosts), np.int32)
+        for connection in self._by_connection.keys() & set(range(len(hosts))):
+            of_connection[connection] = len(values)
+            values.append(self._by_connection[connection])
+        client_numbers = _numbered(client_id for client_id, _ in self._by_client)
+        host_numbers = _numbered(host for _, host in self._by_client)
+        of_client = np.zeros((len(client_numbers) + 1, len(host_numbers) + 1), np.int32)
+        for (client_id, host), groups in self._by_client.items():
+            of_client[client_numbers[client_id], host_numbers[host]] = len(values)
+            values.append(groups)
+        # what nobody named has number 0, and no groups
+        client_of = np.array([client_numbers.get(each, 0) for each in client_ids], np.int32)
+        host_of = np.array([host_numbers.get(each, 0) for each in hosts], np.int32)
+        codes = of_connection[connections]
+        without = np.flatnonzero(codes == 0)
+        codes[without] = of_client[client_of[clients[without]], host_of[connections[without]]]
+        return Candidates(codes, values)
 
     def _by_assignment(self, exchange: Exchange, candidates: Iterable[str]) -> str | None:
         if exchange.api_key != FETCH:
@@ -153,6 +192,11 @@ class GroupInference:
             if isinstance(name, str):
                 found.update((name, index) for index in topic.get("partitions") or ())
         return found
+
+
+def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:
+    """Give texts numbers from 1 on."""
+    return {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
 
 
 def _consumer_assignment(exchange: Exchange, response: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -74,6 +74,12 @@ class Path:
     records_at: int = 0
     embedded_at: int = 0
 
+    @property
+    def projectable(self) -> bool:
+        """Whether the fields alone tell: nothing behind records or embedded protocols, no secrets to be masked."""
+        secret = any(field.type.is_secret or field.type.content == "config_value" for field in self.leaves)
+        return not (self.records_at or self.embedded_at or secret)
+
 
 class UnknownStepError(LookupError):
     """No message has the path.

@@ -6,7 +6,7 @@ be annotated (records as lists of batches) or not (records as bytes), complete o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from captures.exchanges import Exchange
@@ -14,8 +14,8 @@ from captures.filters.context import Context
 from captures.filters.groups import named_groups
 from captures.filters.values import split_endpoint
 from captures.meaning import members_in, producers_in, topics_in, transactional_ids_in
-from captures.meaning.plans import Plan, members, plan, walk
-from dissectors import wire
+from captures.meaning.payload import record_fields, record_paths
+from captures.names.names import with_port
 from dissectors.frames import Body
 from dissectors.record_values import Notes, RecordValues
 
@@ -131,6 +131,18 @@ def acks(exchange: Exchange, context: Context) -> int | None:
     return found if isinstance(found, int) else None
 
 
+def ends(endpoint: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield an endpoint, and the same with each of its names in the place of the host."""
+    yield endpoint
+    for name in names:
+        yield with_port(name, endpoint)
+
+
+def hosts(endpoint: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the host of an endpoint, and its names."""
+    return host_of(endpoint), *names
+
+
 def host_of(endpoint: str) -> str:
     """Host of ``host:port``."""
     return split_endpoint(endpoint)[0]
@@ -142,14 +154,6 @@ def port_of(endpoint: str) -> int | None:
 
 
 # ---------------------------------------------------------------- records
-def _records_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    return tuple(
-        member.name
-        for member in members(struct)
-        if isinstance(member.con, wire.Records) or member.field.type.content == "unaligned_records"
-    )
-
-
 def shown_batches(value: Any, *, records: bool = True) -> list[dict[str, Any]]:
     """Return a records field as a list of batches, whether or not it was annotated."""
     if isinstance(value, list):
@@ -169,10 +173,40 @@ def batches(exchange: Exchange, context: Context, *, records: bool = True) -> It
     :param records: whether their records are wanted, for which they have to be decompressed
     """
     for key, version, body, side in _bodies(exchange):
-        found: Plan = plan(_records_fields, key, version, side)
-        for struct, fields in walk(found, body):
-            for name in fields:
-                yield from shown_batches(struct.get(name), records=records)
+        for value in record_fields(key, version, body, side):
+            yield from shown_batches(value, records=records)
+
+
+def _added_up(exchange: Exchange, one: Callable[[dict[str, Any]], int]) -> int | None:
+    """Add up something of all batches; None if the messages are none that carry records."""
+    total = None
+    for key, version, body, side in _bodies(exchange):
+        if record_paths(key, version, side):
+            total = total or 0
+            for value in record_fields(key, version, body, side):
+                total += sum(map(one, shown_batches(value, records=False)))
+    return total
+
+
+def _announced(batch: dict[str, Any]) -> int:
+    # a compressed message of magic 0 or 1 does not tell, unless it was decompressed
+    untold = batch["control"] or (batch["magic"] < 2 and batch["codec"] != "none")
+    return 0 if untold else int(batch["count"])
+
+
+def record_count(exchange: Exchange, context: Context) -> int | None:
+    """Records that batch headers announce."""
+    return _added_up(exchange, _announced)
+
+
+def batch_count(exchange: Exchange, context: Context) -> int | None:
+    """Complete record batches."""
+    return _added_up(exchange, lambda _: 1)
+
+
+def record_bytes(exchange: Exchange, context: Context) -> int | None:
+    """Bytes of the complete record batches."""
+    return _added_up(exchange, lambda batch: int(batch["size"]))
 
 
 def codecs(exchange: Exchange, context: Context) -> Iterator[str]:

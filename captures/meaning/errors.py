@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from captures.meaning import places, words
 from captures.meaning.exchange import Body, Names
-from captures.meaning.plans import Plan, members, plan
+from captures.meaning.plans import Plan, Side, members, paths, plan
 from dissectors import wire
 from dissectors.domains import ERROR_CODE
 from dissectors.error_codes import error_name
@@ -44,6 +44,19 @@ def _error_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
     )
 
 
+def error_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`errors_in` reads of a body, with the texts beside the codes."""
+    if side == "request":
+        return frozenset()
+    codes = paths(_error_fields, key, version, side)
+    return codes | {_message_of(code) for code in codes}
+
+
+def _message_of(path: str) -> str:
+    holder, dot, name = path.rpartition(".")
+    return f"{holder}{dot}{name.replace('code', 'message')}"
+
+
 def errors_in(key: int, version: int, body: Body | None) -> list[ErrorFound]:
     """Return every error of a response body, in the order of the declaration.
 
@@ -76,7 +89,7 @@ def _collect(made: Plan, body: Body, path: str, holders: tuple[Body, ...], found
     for name in made.fields:
         code = body.get(name)
         if code:
-            message = body.get(name.replace("code", "message"))
+            message = body.get(_message_of(name))
             found.append(ErrorFound(path + name, code, message or None, holders))
     for name, many, inner in made.inside:
         value = body.get(name)

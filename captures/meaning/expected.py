@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from captures.meaning.errors import ErrorFound, errors_in
 from captures.meaning.exchange import Body, number
+from captures.meaning.plans import Side
 
 _EMPTY: Body = {}
 
@@ -116,6 +117,21 @@ EXPECTED: dict[tuple[int, int], Expected] = {
     ),
 }
 """(API key, error code) -> why and when the error is part of a normal conversation."""
+
+
+_ASKED: dict[int, frozenset[str]] = {
+    1: frozenset({"session_id"}),
+    3: frozenset({"allow_auto_topic_creation"}),
+    9: frozenset({"require_stable"}),
+    11: frozenset({"member_id"}),
+    78: frozenset({"share_session_epoch"}),
+    79: frozenset({"share_session_epoch"}),
+}
+
+
+def expected_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`expected_errors` reads of a body, besides what ``errors_in`` does."""
+    return _ASKED.get(key, frozenset()) if side == "request" else frozenset()
 
 
 def expected_errors(

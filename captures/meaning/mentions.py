@@ -7,12 +7,13 @@ What lies inside byte fields (subscriptions, record values) is not looked at, bu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from captures.meaning import places
 from captures.meaning.exchange import Body, Names, items
 from captures.meaning.payload import headers
-from captures.meaning.plans import Side, members, plan, struct_of, walk
+from captures.meaning.plans import Choice, Side, layouts, members, paths, plan, struct_of, walk
 from dissectors import wire
 
 FIND_COORDINATOR = 10
@@ -31,8 +32,8 @@ _TOPIC_ARRAYS = {
     "subscribed_topic_names",
 }
 """Arrays whose ``name`` fields, or whose strings, are topics."""
-_TOPIC_RESULTS = {(20, "responses"), (37, "results")}
-"""API key and array: answers by topic whose structs do not look different from others with a name."""
+_TOPIC_RESULTS = {20: "responses", 37: "results"}
+"""API key -> array: answers by topic whose structs do not look different from others with a name."""
 
 
 class Producer(NamedTuple):
@@ -102,8 +103,7 @@ def topics_in(
     out: dict[str, list[int]] = {}
     if not body:
         return out
-    by_result = side == "response" and any(key == known for known, _ in _TOPIC_RESULTS)
-    choice = _topic_fields_of_results if by_result else _topic_fields
+    choice = _topic_choice(key, side)
     for struct, fields in walk(plan(choice, key, version, side), body):
         for field in fields:
             if not field:
@@ -114,6 +114,43 @@ def topics_in(
                 for name in items(struct, field):
                     out.setdefault(name, [])
     return out
+
+
+def _topic_choice(key: int, side: Side) -> Choice:
+    return _topic_fields_of_results if side == "response" and key in _TOPIC_RESULTS else _topic_fields
+
+
+@cache
+def topic_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`topics_in` reads of a body."""
+    choice = _topic_choice(key, side)
+    return frozenset(path for struct in layouts(key, version, side) for path in _topic_paths(choice, struct))
+
+
+def _topic_paths(choice: Choice, struct: wire.Struct, held_by: str = "", prefix: str = "") -> Iterator[str]:
+    for field in choice(held_by, struct):
+        if not field:
+            yield from (prefix + name for name in _place_fields(struct))
+        elif field.startswith("resource_name"):
+            yield from (prefix + name for name in (field, field.replace("name", "type"), *_PATTERNS))
+        else:
+            yield prefix + field
+    for member in members(struct):
+        inside = struct_of(member)
+        if inside is not None:
+            yield from _topic_paths(choice, inside[0], member.name, f"{prefix}{member.name}.")
+
+
+def _place_fields(struct: wire.Struct) -> Iterator[str]:
+    """Yield the fields that a topic's struct tells name and partitions by."""
+    yield from (*places.TOPIC_FIELDS, "topic_id", *places.INDEX_FIELDS)
+    for member in members(struct):
+        if member.name in places.PARTITION_ARRAYS:
+            inside = struct_of(member)
+            if inside is None:
+                yield member.name
+            else:
+                yield from (f"{member.name}.{index}" for index in places.INDEX_FIELDS)
 
 
 def _add_topic(out: dict[str, list[int]], struct: Body, names: Names) -> None:
@@ -163,6 +200,34 @@ def _producer_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
     found = _fields(struct, _PRODUCER_FIELDS)
     records = [member.name for member in members(struct) if isinstance(member.con, wire.Records)]
     return (*found, *records)
+
+
+_COORDINATOR = frozenset({"key_type", "key", "coordinator_keys"})
+
+
+def group_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`groups_in` reads of a body."""
+    return paths(_group_fields, key, version, side) | _coordinator(key, side)
+
+
+def member_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`members_in` reads of a body."""
+    return paths(_member_fields, key, version, side)
+
+
+def transaction_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`transactional_ids_in` reads of a body."""
+    return paths(_transaction_fields, key, version, side) | _coordinator(key, side)
+
+
+def producer_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`producers_in` reads of a body."""
+    found = paths(_producer_fields, key, version, side)
+    return found | {path.replace("producer_id", "producer_epoch") for path in found}
+
+
+def _coordinator(key: int, side: Side) -> frozenset[str]:
+    return _COORDINATOR if key == FIND_COORDINATOR and side == "request" else frozenset()
 
 
 def _texts(values: Iterator[object]) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from captures.meaning import words
+from captures.meaning.exchange import Body
+from captures.meaning.plans import Side, members, paths, plan, walk
+from dissectors import wire
 from dissectors.records import Batch, Codec, record_set
 
 _CODECS = [codec.name.lower() for codec in Codec]
@@ -67,6 +70,53 @@ class Payload:
 def headers(data: Any) -> list[Batch]:
     """Return the complete batches of a records field; empty for null, absent, or already decoded ones."""
     return record_set(data).batches if data and isinstance(data, bytes) else []
+
+
+def _records_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+    return tuple(
+        member.name
+        for member in members(struct)
+        if isinstance(member.con, wire.Records) or member.field.type.content == "unaligned_records"
+    )
+
+
+def record_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return the records fields of a message."""
+    return paths(_records_fields, key, version, side)
+
+
+def record_fields(key: int, version: int, body: Body | None, side: Side) -> Iterator[Any]:
+    """Yield the values of a body's records fields: bytes, null, or batches made ready to be shown."""
+    if body:
+        for struct, fields in walk(plan(_records_fields, key, version, side), body):
+            for name in fields:
+                yield struct.get(name)
+
+
+class Tally(NamedTuple):
+    """What the headers of record batches add up to.
+
+    :ivar records: announced ones, without control records, and without those in compressed legacy messages
+    :ivar batches: complete batches
+    :ivar size: bytes of these
+    """
+
+    records: int
+    batches: int
+    size: int
+
+
+def tally(fields: Iterable[Any]) -> Tally:
+    """Add up the complete batches of records fields."""
+    records = batches = size = 0
+    for data in fields:
+        found = headers(data)
+        batches += len(found)
+        for batch in found:
+            size += batch.end - batch.start
+            if batch.count and not batch.control:
+                records += batch.count
+    return Tally(records, batches, size)
 
 
 def payload(fields: Iterable[Any]) -> Payload:

@@ -93,6 +93,19 @@ def _merge(into: Plan, other: Plan) -> None:
             into.inside.append((name, many, inner))
 
 
+@cache
+def paths(choice: Choice, key: int, version: int, side: Side) -> frozenset[str]:
+    """Return the paths of the fields that ``choice`` picks, for :class:`dissectors.projection.Projection`."""
+    return frozenset(_paths(plan(choice, key, version, side), ""))
+
+
+def _paths(made: Plan, prefix: str) -> Iterator[str]:
+    for name in made.fields:
+        yield prefix + name
+    for name, _, inner in made.inside:
+        yield from _paths(inner, f"{prefix}{name}.")
+
+
 def walk(made: Plan, body: Body) -> Iterator[tuple[Body, tuple[str, ...]]]:
     """Yield every struct that has wanted fields, outer ones first, with the names of these fields."""
     if made.fields:
@@ -103,4 +116,7 @@ def walk(made: Plan, body: Body) -> Iterator[tuple[Body, tuple[str, ...]]]:
             continue
         for row in value if many else (value,):
             if isinstance(row, dict):
-                yield from walk(inner, row)
+                if inner.inside:
+                    yield from walk(inner, row)
+                else:  # the usual case, without a generator for each row
+                    yield row, inner.fields

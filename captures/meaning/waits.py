@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from captures.meaning.exchange import Body, inner, number, rows
 from captures.meaning.payload import headers
+from captures.meaning.plans import Side
 from dissectors.knowledge import CLUSTER_METADATA_ID
 
 LEAST_WAIT_NS = 5_000_000
@@ -25,6 +26,35 @@ Wait = tuple[int, str]
 NO_WAIT: Wait = (0, "")
 _FOR_EVER = 1 << 62
 """ns; the message does not say how long."""
+
+
+_POLL_ASKED = frozenset({
+    "max_wait_ms", "min_bytes", "replica_id", "replica_state.replica_id", "topics.topic", "topics.topic_id",
+})  # fmt: skip
+_POLL_ANSWERED = frozenset({
+    "error_code", "responses.topic", "responses.topic_id", "responses.partitions.error_code",
+    "responses.partitions.high_watermark", "responses.partitions.records",
+})  # fmt: skip
+_ASKED: dict[int, frozenset[str]] = {
+    1: _POLL_ASKED,
+    11: frozenset({"rebalance_timeout_ms", "session_timeout_ms"}),
+    14: frozenset({"assignments.member_id"}),
+    78: _POLL_ASKED,
+}
+_ANSWERED: dict[int, frozenset[str]] = {
+    1: _POLL_ANSWERED,
+    11: frozenset({"error_code", "generation_id"}),
+    14: frozenset({"error_code"}),
+    78: _POLL_ANSWERED,
+}
+_THROTTLE = frozenset({"throttle_time_ms"})
+
+
+def wait_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what :func:`designed_wait_ns` reads of a body."""
+    if side == "request":
+        return _ASKED.get(key, frozenset())
+    return _ANSWERED.get(key, frozenset()) | _THROTTLE
 
 
 def designed_wait_ns(

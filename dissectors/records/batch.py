@@ -7,7 +7,7 @@ compressed legacy message (a wrapper) is one batch, an uncompressed one is a bat
 from __future__ import annotations
 
 import struct
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import crc32c
 from isal import isal_zlib
@@ -31,6 +31,32 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
 _LEGACY_TIMESTAMP = struct.Struct(">q")
+
+TimestampType = Literal["create", "log_append"] | None
+
+
+class Traits(NamedTuple):
+    """What the attributes of a batch say; the properties of :class:`Batch` explain each."""
+
+    codec: Codec
+    timestamp_type: TimestampType
+    transactional: bool
+    control: bool
+
+
+def _traits(magic: int, attributes: int) -> Traits:
+    stamped: TimestampType = "log_append" if attributes & LOG_APPEND else "create"
+    return Traits(
+        Codec(attributes & legacy.CODEC_MASK),
+        stamped if magic else None,
+        magic == 2 and bool(attributes & TRANSACTIONAL),
+        magic == 2 and bool(attributes & CONTROL),
+    )
+
+
+_MEANT = legacy.CODEC_MASK | LOG_APPEND | TRANSACTIONAL | CONTROL
+# by magic, then attributes: made once, since most of the cost of reading a small batch was telling these
+_TRAITS = tuple(tuple(_traits(magic, attributes) for attributes in range(_MEANT + 1)) for magic in range(3))
 
 
 class Batch:
@@ -127,24 +153,28 @@ class Batch:
     @property
     def codec(self) -> Codec:
         """Compression of the records."""
-        return Codec(self.attributes & legacy.CODEC_MASK)
+        return self.traits.codec
 
     @property
-    def timestamp_type(self) -> Literal["create", "log_append"] | None:
+    def timestamp_type(self) -> TimestampType:
         """Who set the timestamps; None in magic 0, which has none."""
-        if self.magic == 0:
-            return None
-        return "log_append" if self.attributes & LOG_APPEND else "create"
+        return self.traits.timestamp_type
 
     @property
     def transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
-        return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
+        return self.traits.transactional
 
     @property
     def control(self) -> bool:
         """Whether the records are for the clients themselves (:mod:`.control`), not for the application."""
-        return self.magic == 2 and bool(self.attributes & CONTROL)
+        return self.traits.control
+
+    @property
+    def traits(self) -> Traits:
+        """What the attributes say, all at once."""
+        traits: Traits = _TRAITS[self.magic][self.attributes & _MEANT]
+        return traits
 
     @property
     def delete_horizon(self) -> int | None:
@@ -170,8 +200,8 @@ class Batch:
 
     def payload(self, limits: Limits = DEFAULT_LIMITS) -> Inflated:
         """The bytes after the header of magic 2, decompressed; the problem's offset counts in the field."""
-        raw = bytes(self.data[self.records_start : self.end])
-        if not raw or self.codec == Codec.NONE:
+        raw = bytes(self.data[self.start + HEADER.size : self.end])
+        if not raw or not self.attributes & legacy.CODEC_MASK:
             return Inflated(raw)
         plain, problem = inflate(self.codec, raw, limits, magic=2)
         if problem is None:
@@ -185,11 +215,17 @@ class Batch:
         """
         if self.magic != 2:
             return legacy.decode_message(bytes(self.data[self.start : self.end]), self.start, limits)
-        plain, problem = self.payload(limits)
+        problem = None
+        if self.attributes & legacy.CODEC_MASK:
+            plain, problem = self.payload(limits)
+        else:
+            plain = bytes(self.data[self.start + HEADER.size : self.end])
         rows, fault = decode_records(plain, self.count or 0, self.base_offset, self.base_timestamp, limits)
         if self.attributes & LOG_APPEND:
             stamp = self.max_timestamp
             rows = [Record(offset, stamp, key, value, headers) for offset, _, key, value, headers in rows]
+        if problem is None and fault is None:
+            return Decoded(rows)
         problems = [] if problem is None else [problem]
         # Where decompression broke off, records end early: that is the same fault seen again.
         if fault is not None and not (problems and fault.truncated):

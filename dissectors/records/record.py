@@ -43,6 +43,10 @@ class Decoded(NamedTuple):
     problems: tuple[DecodeError, ...] = ()
 
 
+_SAFE = 1 << 62
+"""Below it, no delta makes a number that needs more than 64 bits."""
+
+
 def decode_records(
     payload: bytes, count: int, base_offset: int, base_timestamp: int, limits: Limits
 ) -> tuple[list[Record], DecodeError | None]:
@@ -54,7 +58,7 @@ def decode_records(
     """
     allowed = min(max(count, 0), limits.max_records)
     rows, stop = _scan(payload, allowed, base_offset, base_timestamp)
-    if max(abs(base_offset), abs(base_timestamp)) >= 1 << 62:
+    if not (-_SAFE < base_offset < _SAFE and -_SAFE < base_timestamp < _SAFE):
         rows = [Record(_int64(o), _int64(t), key, value, headers) for o, t, key, value, headers in rows]
     if len(rows) < allowed:
         return rows, _explain(payload, stop, len(rows), count)

@@ -77,7 +77,7 @@ def record_set(data: Buffer, *, aligned: bool = True) -> RecordSet:
     :param aligned: False for FetchSnapshot's UnalignedRecords, which may begin inside a batch: reading
         begins at the first batch of magic 2 with a valid CRC
     """
-    found = RecordSet()
+    found = RecordSet([], 0, None, [])
     if not aligned:
         found.leading = _first_batch(data)
     pos = found.leading

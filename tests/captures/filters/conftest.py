@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
 
 import captures
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters import Context, TableColumns, context_of
 
 SAMPLES = Path(captures.__file__).parent / "samples"
@@ -28,6 +29,10 @@ class Recording:
     @property
     def columns(self) -> TableColumns:
         return TableColumns.of(self.capture)
+
+    @cached_property
+    def with_messages(self) -> TableColumns:
+        return TableColumns.of(self.capture, ExchangeColumns(self.capture))
 
     def reader(self) -> ExchangeReader:
         return ExchangeReader(self.capture)

@@ -187,6 +187,8 @@ def test_the_table_of_filters_leaves_no_field_out():
         "transactional_id",
         "producer_id",
         "throttle",
+        "batches",
+        "records.size",
         "header.value",
         "error.message",
         "broker.host",
@@ -324,11 +326,15 @@ def test_columns_and_bodies_agree(text, name, recording):
     assert not (matches & undecided).any()
     if not wanted.needs_bodies:
         assert not undecided.any()
+    by_messages = wanted.mask(found.with_messages, context)
+    assert not (by_messages.undecided & ~undecided).any()
     for exchange, bare in zip(found.exchanges, found.bare, strict=True):
         fits = wanted.match(exchange, context)
         assert fits is wanted.match(exchange, context)
         if not undecided[exchange.row]:
             assert fits == matches[exchange.row], (exchange.number, wanted.source)
+        if not by_messages.undecided[exchange.row]:
+            assert fits == by_messages.matches[exchange.row], (exchange.number, wanted.source)
         if "problem" not in text:  # what annotation finds wrong inside records is a problem too
             assert fits == wanted.match(bare, context), exchange.number
 

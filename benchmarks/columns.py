@@ -1,0 +1,145 @@
+"""Chosen fields against everything: ``python -m benchmarks.columns [CAPTURE]``.
+
+First single messages: how long a projection takes of what the full decoder takes, for Produce and Fetch with few and
+with many partitions. Then, if a capture is given, the columns of its messages: microseconds an exchange to fill each
+alone and all together, beside the full decode that gives the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from time import process_time
+
+from benchmarks.timing import interleaved
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.exchanges.columns import COLUMNS, ExchangeColumns
+from captures.meaning import groups_in, members_in, topics_in
+from captures.meaning.payload import record_fields, tally
+from dissectors.apis import api
+from dissectors.projection import Projection
+from dissectors.versioned import Versioned
+
+ROUNDS = 15
+FILLS = 3
+BATCH = bytes(1000)
+
+ERRORS = ("error_code", "responses.partitions.error_code", "responses.partition_responses.error_code")
+TOPICS = (
+    "responses.topic", "responses.topic_id", "responses.name", "topics.topic", "topics.topic_id", "topic_data.name",
+    "responses.partitions.partition_index", "responses.partition_responses.index", "topics.partitions.partition",
+    "topic_data.partition_data.index",
+)  # fmt: skip
+
+
+def _message(key: int, side: str, version: int) -> Versioned:
+    known = api(key)
+    assert known is not None
+    layout: Versioned = getattr(known, side)[version]
+    return layout
+
+
+def messages(topics: int, partitions: int) -> Iterable[tuple[str, Versioned, bytes]]:
+    """Return Produce and Fetch with so many topics and partitions of each, with a kilobyte of records in each."""
+    names = [f"orders-{number}" for number in range(topics)]
+    indexes = range(partitions)
+    produced = [{"index": index, "records": BATCH} for index in indexes]
+    acknowledged = [{"index": index, "base_offset": 120} for index in indexes]
+    asked = [{"partition": index, "fetch_offset": 120} for index in indexes]
+    fetched = [{"partition_index": index, "high_watermark": 120, "records": BATCH} for index in indexes]
+    bodies: list[tuple[str, int, str, int, dict[str, object]]] = [
+        ("Produce request", 0, "request", 9,
+         {"acks": -1, "topic_data": [{"name": name, "partition_data": produced} for name in names]}),
+        ("Produce response", 0, "response", 9,
+         {"responses": [{"name": name, "partition_responses": acknowledged} for name in names]}),
+        ("Fetch request", 1, "request", 12, {"topics": [{"topic": name, "partitions": asked} for name in names]}),
+        ("Fetch response", 1, "response", 12,
+         {"responses": [{"topic": name, "partitions": fetched} for name in names]}),
+    ]  # fmt: skip
+    for name, key, side, version, body in bodies:
+        layout = _message(key, side, version)
+        yield f"{name} v{version}, {topics}x{partitions}", layout, layout.build(body)
+
+
+def decoding() -> None:
+    """Print how projections compare with the full decoder."""
+    print(f"{'full':>8} {'first':>14} {'to the end':>14}   (us a message; times as fast as the full decoder)")
+    for topics, partitions in ((1, 1), (3, 10), (20, 20)):
+        for name, layout, data in messages(topics, partitions):
+            for what, paths in (("error codes", ERRORS), ("topics and partitions", TOPICS)):
+                projection = Projection(layout, paths)
+                if not projection.wanted:
+                    continue
+                times = interleaved(
+                    {
+                        "full": partial(layout.parse, data),
+                        "first": partial(projection.parse, data),
+                        "whole": partial(projection.exactly, data),
+                    },
+                    ROUNDS,
+                )
+                cells = [
+                    f"{times.us(one):8.2f} {times.ratio('full', one):4.1f}x" for one in ("first", "whole")
+                ]
+                print(f"{times.us('full'):8.2f} {' '.join(cells)}   {what} of {name}")
+
+
+def _full_decode(capture: Capture) -> None:
+    """Decode everything, and take from it what the columns hold."""
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    names = reader.knowledge.topic_name
+    for exchange in reader:
+        for side in ("request", "response"):
+            body = exchange.request if side == "request" else exchange.response
+            if exchange.api_key is not None and body is not None and body.version is not None:
+                key, version, value = exchange.api_key, body.version, body.value
+                topics_in(key, version, value, names, side)
+                groups_in(key, version, value, side)
+                members_in(key, version, value, side)
+                tally(record_fields(key, version, value, side))
+
+
+def columns(path: str) -> None:
+    """Print how long the columns of a capture take."""
+    capture = open_capture(path)
+    capture.read()
+    count = len(capture.table)
+    print(f"{count:,} exchanges in {path}")
+    print(f"{'us each':>8} {'a second':>10}")
+    messages_only = [
+        name for name in COLUMNS if name not in ("time", "latency", "client", "broker", "client_id")
+    ]
+    groups: list[tuple[str, ...]] = [
+        ("throttle_time_ms",), ("error_codes", "expected_error_codes"), ("wait", "excess"), ("topics", "partitions"),
+        ("groups", "members"), ("records", "batches", "record_bytes"), ("software_name", "software_version"),
+        tuple(messages_only),
+    ]  # fmt: skip
+    for names in groups:
+        label = "all of these in one pass" if len(names) > 3 else " ".join(names)
+        _report(label, count, lambda names=names: ExchangeColumns(capture).prepare(names))
+    _report("the full decode, and the same taken from it", count, lambda: _full_decode(capture))
+
+
+def _report(label: str, count: int, action: Callable[[], None]) -> None:
+    best = min(_seconds(action) for _ in range(FILLS))
+    print(f"{best / count * 1e6:8.2f} {count / best:10,.0f}   {label}")
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    # of the processor: others on a busy machine count less
+    begin = process_time()
+    action()
+    return process_time() - begin
+
+
+def main() -> None:
+    """Print both tables."""
+    decoding()
+    for path in sys.argv[1:]:
+        print()
+        columns(path)
+
+
+if __name__ == "__main__":
+    main()

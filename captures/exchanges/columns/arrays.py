@@ -1,0 +1,161 @@
+"""Arrays that grow, ragged arrays, and dictionaries of texts: what columns of messages are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Growing:
+    """A numpy array to which more is appended; room grows by half, so that appending costs no copy each time."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._room = np.empty(64, dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """What is there, without a copy; later appending does not change it."""
+        return self._room[: self._size]
+
+    def append(self, values: Any) -> None:
+        """Add some values."""
+        end = self._size + len(values)
+        if end > len(self._room):
+            room = np.empty(max(end, len(self._room) * 3 // 2), self._room.dtype)
+            room[: self._size] = self.array
+            self._room = room
+        self._room[self._size : end] = values
+        self._size = end
+
+    def keep(self, chosen: Bools) -> None:
+        """Drop all values but some."""
+        self._room = self.array[chosen]
+        self._size = len(self._room)
+
+
+class Ragged:
+    """Several values a row: those of row ``i`` are ``values[offsets[i] : offsets[i + 1]]``.
+
+    The layout of Arrow's LargeList: ``pyarrow.LargeListArray.from_arrays(offsets, values)`` takes it without a copy.
+
+    :ivar values: of all rows, one after the other
+    :ivar offsets: int64, one more than there are rows; the first is 0
+    """
+
+    def __init__(self, values: NDArray[Any], offsets: Int64s) -> None:
+        self.values = values
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def counts(self) -> Int64s:
+        """How many values each row has."""
+        return np.diff(self.offsets)
+
+    @property
+    def filled(self) -> Bools:
+        """Return where a row has values."""
+        found: Bools = self.offsets[1:] != self.offsets[:-1]
+        return found
+
+    @cached_property
+    def rows(self) -> Int32s:
+        """The row of each value."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.counts)
+
+    def any(self, chosen: Bools) -> Bools:
+        """Return where at least one value of a row is chosen.
+
+        :param chosen: a mask over ``values``
+        """
+        found = np.zeros(len(self), np.bool_)
+        found[self.rows[chosen]] = True
+        return found
+
+    def take(self, rows: Int64s) -> Ragged:
+        """Return some rows, as a copy."""
+        counts = self.counts[rows]
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], counts)
+        return Ragged(self.values[np.repeat(self.offsets[:-1][rows], counts) + within], offsets)
+
+
+class GrowingRagged:
+    """A ragged array to which rows are appended."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._values = Growing(dtype)
+        self._offsets = Growing(np.int64)
+        self._offsets.append([0])
+        self._made: Ragged | None = None  # also keeps what a ragged array works out about itself
+
+    def append(self, values: Sequence[int], counts: Sequence[int]) -> None:
+        """Add some rows: all their values, and how many each has."""
+        self._values.append(values)
+        self._offsets.append(int(self._offsets.array[-1]) + np.cumsum(counts))
+        self._made = None
+
+    @property
+    def ragged(self) -> Ragged:
+        """What is there, without a copy."""
+        if self._made is None:
+            self._made = Ragged(self._values.array, self._offsets.array)
+        return self._made
+
+    def keep(self, chosen: Bools) -> None:
+        """Drop all rows but some."""
+        kept = self.ragged.take(np.flatnonzero(chosen))
+        self._values, self._offsets = Growing(kept.values.dtype), Growing(np.int64)
+        self._values.append(kept.values)
+        self._offsets.append(kept.offsets)
+        self._made = None
+
+
+class Dictionary(dict[str, int]):
+    """Texts by code: ``dictionary[text]`` is the code of a text, a new one for a new text.
+
+    :ivar texts: text by code
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def __missing__(self, text: str) -> int:
+        code = self[text] = len(self.texts)
+        self.texts.append(text)
+        return code
+
+
+def without_repeats(ragged: Ragged, *keys: NDArray[Any]) -> Bools:
+    """Return a mask over the values of a ragged array: the first of each that is the same within its row.
+
+    :param keys: what has to be the same, one element a value
+    """
+    if not len(ragged.values):
+        return np.zeros(0, np.bool_)
+    by: list[NDArray[Any]] = [*reversed(keys), ragged.rows]
+    order = np.lexsort(by)  # stable: the first comes first
+    new = np.diff(ragged.rows[order], prepend=-1) != 0
+    for key in keys:
+        new[1:] |= np.diff(key[order]) != 0
+    found = np.zeros(len(order), np.bool_)
+    found[order[new]] = True
+    return found

@@ -1,0 +1,204 @@
+"""Columns by projection against the full decode, on every recorded capture.
+
+What the exchanges have to say is computed here from fully decoded bodies by :mod:`captures.meaning`, which is tested
+against the reference elsewhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from captures.exchanges import ExchangeReader, open_capture
+from captures.exchanges.columns import COLUMNS, NO_VALUE, ExchangeColumns, Ragged
+from captures.meaning import groups_in, members_in, topics_in
+from captures.meaning.payload import payload, record_fields, record_paths
+from dissectors.records import record_set
+from tests.captures.recorded import CAPTURES, FOLDER
+
+
+def of_full_decode(capture):
+    """For each column the value of every exchange, by row of the table."""
+    rows = [{} for _ in range(len(capture.table))]
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    exchanges = list(reader)
+    software = {}
+    for x in exchanges:
+        if x.api_key == 18 and x.request and x.request.value and x.request.value.get("client_software_name"):
+            software[x.connection] = x.request.value
+    for x in exchanges:
+        told = software.get(x.connection, {})
+        expected = {error.path for error in x.expected}
+        topics, groups, members = {}, {}, {}
+        counted = NO_VALUE, NO_VALUE, NO_VALUE
+        for side in ("request", "response"):
+            body = getattr(x, side)
+            if x.api_key is None or body is None or body.version is None or not body.value:
+                continue
+            key, version, value = x.api_key, body.version, body.value
+            for topic, numbers in topics_in(key, version, value, reader.knowledge.topic_name, side).items():
+                topics.setdefault(topic, {}).update(dict.fromkeys(numbers))
+            groups.update(dict.fromkeys(groups_in(key, version, value, side)))
+            members.update(dict.fromkeys(members_in(key, version, value, side)))
+            if record_paths(key, version, side):
+                counted = of_batches(list(record_fields(key, version, value, side)))
+        fetch = x.request.value if x.api_key == 1 and x.request and x.request.value else None
+        state = (fetch.get("replica_state") or fetch) if fetch else {}
+        response = (x.response.value if x.response and x.api_key is not None else None) or {}
+        throttle = response.get("throttle_time_ms")  # None too where the message was cut off before it
+        rows[x.row] = {
+            "time": x.time,
+            "latency": NO_VALUE if x.latency is None else x.latency,
+            "client": x.client,
+            "broker": x.broker,
+            "client_id": x.client_id,
+            "software_name": told.get("client_software_name"),
+            "software_version": told.get("client_software_version"),
+            "wait": x.wait,
+            "excess": NO_VALUE if x.latency is None else x.latency - x.wait,
+            "error_codes": [error.code for error in x.errors if error.path not in expected],
+            "expected_error_codes": [error.code for error in x.expected],
+            "throttle_time_ms": NO_VALUE if throttle is None else throttle,
+            "topics": sorted(topics),
+            "partitions": sorted((topic, number) for topic, numbers in topics.items() for number in numbers),
+            "groups": list(groups),
+            "members": list(members),
+            "records": counted[0],
+            "batches": counted[1],
+            "record_bytes": counted[2],
+            "replica_id": state.get("replica_id", -1) if fetch else NO_VALUE,
+        }
+    return rows
+
+
+def of_batches(fields):
+    """Records, batches and bytes, the way the gist counts them."""
+    found = payload(fields)
+    partial = 0
+    for data in fields:
+        if data:
+            read = record_set(data)
+            partial += len(data) - sum(batch.size for batch in read)
+    return found.records, found.batches, found.size - partial
+
+
+def by_row(columns, name):
+    """A column as plain values, texts in place of codes."""
+    if name == "partitions":
+        topics = columns.ragged("partition_topics")
+        texts = columns.texts("partition_topics")
+        return [
+            sorted((texts[code], number) for code, number in zip(codes, numbers, strict=True))
+            for codes, numbers in zip(lists(topics), lists(columns.ragged(name)), strict=True)
+        ]
+    column, kind = columns[name], COLUMNS[name]
+    assert (column.values if kind.ragged else column).dtype == kind.dtype, name
+    if not kind.ragged:
+        assert len(column) == len(columns)
+        if not kind.coded:
+            return column.tolist()
+        texts = columns.texts(name)
+        return [texts[code] if code >= 0 else None for code in column.tolist()]
+    assert isinstance(column, Ragged)
+    found = lists(column)
+    if kind.coded:
+        texts = columns.texts(name)
+        found = [[texts[code] for code in codes] for codes in found]
+    return [sorted(row) for row in found] if name == "topics" else found
+
+
+def lists(ragged):
+    assert len(ragged.offsets) == len(ragged) + 1
+    return [ragged[row].tolist() for row in range(len(ragged))]
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_columns_are_what_the_full_decode_gives(name):
+    capture = open_capture(str(FOLDER / name))
+    capture.read()
+    rows = of_full_decode(capture)
+    columns = ExchangeColumns(capture)
+    columns.prepare(COLUMNS)
+    for column in COLUMNS.keys() - {"partition_topics"}:
+        assert by_row(columns, column) == [row[column] for row in rows], column
+
+
+@pytest.fixture(scope="module")
+def capture():
+    found = open_capture(str(FOLDER / "21_k430_share_group.pcap.zst"))
+    found.read()
+    return found
+
+
+def test_rows_added_one_after_the_other_make_the_same_columns(capture):
+    rows = np.random.default_rng(3).permutation(len(capture.table))
+    growing = ExchangeColumns(capture, rows[:0])
+    growing.prepare(["topics", "error_codes", "wait"])
+    for part in np.array_split(rows, 7):
+        growing.extend(part)
+    growing["members"]  # filled later than the others, for all rows
+    at_once = ExchangeColumns(capture, rows)
+    assert growing.rows.tolist() == rows.tolist()
+    for name in COLUMNS.keys() - {"partition_topics"}:
+        assert by_row(growing, name) == by_row(at_once, name), name
+    for name in ("api_key", "version", "correlation_id", "request_size", "flags"):
+        assert growing[name].tolist() == capture.table.column(name)[rows].tolist()
+
+
+def test_columns_grow_with_a_capture_that_is_being_read(capture):
+    growing_capture = open_capture(str(FOLDER / "21_k430_share_group.pcap.zst"), block_size=1 << 14)
+    columns = ExchangeColumns(growing_capture)
+    assert len(columns) == 0
+    columns.prepare(COLUMNS)
+    parts = 0
+    for rows in growing_capture.updates():
+        columns.extend(rows)
+        parts += len(rows) > 0
+        assert len(columns["topics"]) == len(columns) == len(columns["software_name"])
+    assert parts > 3
+    at_once = ExchangeColumns(growing_capture, columns.rows)
+    assert sorted(columns.rows.tolist()) == list(range(len(capture.table)))
+    for name in COLUMNS.keys() - {"partition_topics"}:
+        assert by_row(columns, name) == by_row(at_once, name), name
+
+
+def test_dropped_rows_go(capture):
+    count = len(capture.table)
+    columns = ExchangeColumns(capture)
+    before = {name: by_row(columns, name) for name in ("topics", "error_codes", "records", "members")}
+    # what the table says after dropping every row but some; its rows are then others
+    kept = np.arange(count) % 3 == 1
+    columns.keep(np.where(kept, np.arange(count), -1))
+    assert columns.rows.tolist() == np.flatnonzero(kept).tolist()
+    for name, values in before.items():
+        assert by_row(columns, name) == [value for value, stays in zip(values, kept, strict=True) if stays]
+
+
+def test_no_column_of_that_name(capture):
+    with pytest.raises(KeyError):
+        ExchangeColumns(capture)["no_such_column"]
+
+
+def test_a_message_is_read_once_for_all_columns(capture, monkeypatch):
+    columns = ExchangeColumns(capture)
+    read = []
+    original = type(capture.source).read
+    monkeypatch.setattr(
+        type(capture.source), "read", lambda self, *place: read.append(place) or original(self, *place)
+    )
+    columns.prepare(["error_codes", "topics", "records", "groups"])
+    sides = 2
+    assert len(read) <= sides * len(columns)
+    before = len(read)
+    for name in ("expected_error_codes", "partitions", "batches", "groups"):
+        columns[name]
+    assert len(read) == before
+
+
+def test_columns_are_taken_by_arrow_without_a_copy(capture):
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = ExchangeColumns(capture)
+    members = columns.ragged("members")
+    taken = pyarrow.LargeListArray.from_arrays(members.offsets, members.values)
+    assert taken.to_pylist() == lists(members)
+    assert taken.values.buffers()[1].address == members.values.ctypes.data
