@@ -23,6 +23,8 @@ class ConnectionRow:
     Bytes, packets and what TCP lost or sent again are of the whole connection as captured; exchanges are those added.
 
     :ivar connection: its ID in the capture
+    :ivar client_name: of the client's address, None if it has none
+    :ivar broker_name: of the broker's
     :ivar client_ids: as seen in requests; usually one
     :ivar first: ns since the epoch, of the first packet
     :ivar last: of the last
@@ -49,6 +51,8 @@ class ConnectionRow:
     connection: int
     client: str
     broker: str
+    client_name: str | None
+    broker_name: str | None
     client_ids: list[str]
     first: int
     last: int
@@ -183,6 +187,8 @@ class ConnectionStats:
             connection=connection,
             client=client,
             broker=broker,
+            client_name=next(iter(capture.names.of(client)), None),
+            broker_name=next(iter(capture.names.of(broker)), None),
             client_ids=list(sums.client_ids),
             first=known.first_time,
             last=known.last_time,

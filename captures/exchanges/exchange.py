@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.exchanges.ahead import MOST_ROWS, Lookahead
 from captures.exchanges.capture import Capture, FrameBytes
+from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.table import Flag
 from captures.meaning import (
     ErrorFound,
@@ -18,6 +24,7 @@ from captures.meaning import (
     request_gist,
     response_gist,
 )
+from captures.names.names import with_port
 from dissectors.annotate import Annotations, Annotator, Side
 from dissectors.apis import api_name
 from dissectors.embedded import identity
@@ -49,6 +56,9 @@ class Exchange:
     :ivar gist: request and response in a few words
     :ivar errors: every error in the response
     :ivar expected: those of them that belong to a normal conversation
+    :ivar note: mark and comment
+    :ivar client_names: of the address ``client`` or its host, the one to be shown first
+    :ivar broker_names: of ``broker``
     """
 
     number: int
@@ -76,6 +86,9 @@ class Exchange:
     expected: list[ErrorFound] = field(default_factory=list)
     annotations: Annotations = field(default_factory=Annotations)
     problems: list[tuple[Side, Problem]] = field(default_factory=list)
+    note: Note = NO_NOTE
+    client_names: tuple[str, ...] = ()
+    broker_names: tuple[str, ...] = ()
 
     @property
     def api(self) -> str:
@@ -83,6 +96,16 @@ class Exchange:
         if Flag.SASL_TOKEN in self.flag:
             return "SaslToken"
         return "unknown" if self.api_key is None else api_name(self.api_key)
+
+    @property
+    def shown_client(self) -> str:
+        """The client's address with a name in the place of the host, if it has one."""
+        return with_port(self.client_names[0], self.client) if self.client_names else self.client
+
+    @property
+    def shown_broker(self) -> str:
+        """The broker's address, likewise."""
+        return with_port(self.broker_names[0], self.broker) if self.broker_names else self.broker
 
     @property
     def flags(self) -> list[str]:
@@ -116,6 +139,8 @@ class Exchange:
             "connection": self.connection,
             "client": self.client,
             "broker": self.broker,
+            "client_name": next(iter(self.client_names), None),
+            "broker_name": next(iter(self.broker_names), None),
             "client_id": self.client_id,
             "api": self.api,
             "api_key": self.api_key,
@@ -128,6 +153,8 @@ class Exchange:
             "decoded": self.annotations.decoded,
             "masked": self.annotations.masked,
             "flags": self.flags,
+            "marked": self.note.marked,
+            "comment": self.note.comment or None,
             "problems": [
                 {"side": side, "offset": problem.offset, "path": problem.path, "reason": problem.reason}
                 for side, problem in self.problems + self.annotations.problems
@@ -155,6 +182,7 @@ class ExchangeReader:
     :param annotate: make bodies ready to be shown; False leaves records as bytes and is faster
     :param gist: put each exchange in a few words
     :param first_number: number of the first exchange
+    :param live: the capture still grows: exchanges are numbered as :meth:`take` is told that they are complete
     """
 
     def __init__(
@@ -167,6 +195,7 @@ class ExchangeReader:
         annotate: bool = True,
         gist: bool = True,
         first_number: int = 1,
+        live: bool = False,
     ) -> None:
         self.capture = capture
         self.knowledge = Knowledge()
@@ -174,22 +203,40 @@ class ExchangeReader:
         self._annotate = annotate
         self._tell_gist = gist
         self._first = first_number
-        self._order = capture.table.order()
+        self._order = array("q", () if live else capture.table.order().tolist())
+        self._ahead = Lookahead(capture)
         self._learned = 0
 
     def __len__(self) -> int:
         return len(self._order)
 
     def __iter__(self) -> Iterator[Exchange]:
-        for index in range(len(self._order)):
-            yield self.exchange(index)
+        return self.several(range(len(self._order)))
+
+    def several(self, indexes: Sequence[int]) -> Iterator[Exchange]:
+        """Yield the exchanges at some indexes, as :meth:`exchange` does, but with their frames read together."""
+        begin = 0
+        while begin < len(indexes):
+            rows = [self._order[index] for index in indexes[begin : begin + MOST_ROWS]]
+            end = begin + self._ahead.fetch(rows)
+            for index in indexes[begin:end]:
+                yield self.exchange(index)
+            begin = end
+
+    def sizes(self, indexes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes of the frames of the exchanges at some indexes."""
+        rows = np.array(self._order, np.int64)[indexes]
+        request, response = (self.capture.table.column(f"{side}_size")[rows] for side in _SIDES)
+        sizes: NDArray[np.int64] = request.astype(np.int64) + response
+        return sizes
 
     def exchange(self, index: int) -> Exchange:
         """Return the exchange at ``index`` (0-based) with both bodies decoded.
 
         What earlier exchanges tell about it, such as the names of topic IDs, is read first if it was not yet.
         """
-        self._learn(index)
+        if index > self._learned:
+            self.learn(index)
         made = self._read(index)
         if index == self._learned:
             self._observe(made)
@@ -197,7 +244,14 @@ class ExchangeReader:
         self._finish(made)
         return made
 
-    def _learn(self, index: int) -> None:
+    def take(self, rows: Iterable[int]) -> Iterator[Exchange]:
+        """Number rows of the table on, those that :meth:`Capture.updates` yields, and decode them one by one."""
+        begin = len(self._order)
+        self._order.extend(rows)
+        return self.several(range(begin, len(self._order)))
+
+    def learn(self, index: int) -> None:
+        """Learn what the exchanges before ``index`` tell of later ones, if that was not done yet."""
         keys = self.capture.table.column("api_key")
         for earlier in range(self._learned, index):
             if int(keys[self._order[earlier]]) in TELLING:
@@ -210,16 +264,23 @@ class ExchangeReader:
             response = made.response.value if made.response else None
             self.knowledge.observe(made.connection, made.api_key, request, response)
 
-    def _read(self, index: int) -> Exchange:
+    def row(self, index: int) -> int:
+        """Return the row of the table in which the exchange at ``index`` is."""
+        return int(self._order[index])
+
+    def bare(self, index: int) -> Exchange:
+        """Return the exchange at ``index`` as the table has it, without its bodies."""
+        return self._bare(index, self.capture.table.row(self._order[index]))
+
+    def _bare(self, index: int, row: dict[str, Any]) -> Exchange:
         capture = self.capture
-        row = capture.table.row(int(self._order[index]))
         flag, connection = Flag(row["flags"]), row["connection"]
         client, broker = capture.endpoints(connection)
         known = row["api_key"] >= 0
         answered = row["response_size"] > 0 and row["request_size"] > 0
-        made = Exchange(
+        return Exchange(
             number=self._first + index,
-            row=int(self._order[index]),
+            row=self._order[index],
             connection=connection,
             client=client,
             broker=broker,
@@ -234,10 +295,15 @@ class ExchangeReader:
             flag=flag,
             request=None,
             response=None,
+            note=capture.notes.of(self._order[index]),
+            client_names=capture.names.of(client),
+            broker_names=capture.names.of(broker),
         )
-        request = capture.frame(connection, "request", row["request_position"], row["request_size"])
-        response = capture.frame(connection, "response", row["response_position"], row["response_size"])
-        if Flag.SASL_TOKEN in flag:
+
+    def _read(self, index: int) -> Exchange:
+        row, request, response = self._ahead[self._order[index]]
+        made = self._bare(index, row)
+        if Flag.SASL_TOKEN in made.flag:
             made.tokens = [None if frame is None else frame.payload for frame in (request, response)]
         else:
             self._decode(made, request, response)
@@ -264,7 +330,8 @@ class ExchangeReader:
     def _problems(made: Exchange, side: Side, frame: FrameBytes, body: Body) -> None:
         if not frame.complete:
             made.problems.append((side, Problem(frame.have, "", frame.reason)))
-        made.problems.extend((side, problem) for problem in body.problems)
+        if frame.complete or frame.payload:  # of a frame that is missing altogether there is no more to say
+            made.problems.extend((side, problem) for problem in body.problems)
 
     def _read_tokens(self, made: Exchange) -> None:
         """Read raw SASL tokens. Always, since they are few and have no gist but what they say."""

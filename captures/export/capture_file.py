@@ -7,7 +7,7 @@ those of one capture in its own order, synthetic ones by their times between the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -56,15 +56,9 @@ class CaptureFileWriter:
         self.written = Written()
         self.notes: list[str] = []
 
-    def write(
-        self,
-        selection: Selection,
-        marks: Mapping[int, str] | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        """Write the packets of a selection.
+    def write(self, selection: Selection, progress: Progress | None = None) -> None:
+        """Write the packets of a selection, with what is noted of its exchanges as comments.
 
-        :param marks: row of the exchange table -> text, which becomes a packet comment
         :param progress: called with bytes of the capture copied so far, and its size
         """
         capture = selection.capture
@@ -79,13 +73,13 @@ class CaptureFileWriter:
                 selection.rows[made],
                 read=scrubber.pieces if scrubber else None,
                 segment_size=ETHERNET_SEGMENT,
-                marks=marks,
+                comments={row: note.as_text() for row, note in capture.notes.all().items()},
             )
         )
         if not made.all():
             rewrite = scrubber.rewrite if scrubber else None
             interfaces: dict[int, int] = {}
-            for declared, originals, done in original_packets(selection, rewrite=rewrite, marks=marks):
+            for declared, originals, done in original_packets(selection, rewrite=rewrite):
                 self._originals(declared, interfaces, originals, synthetic)
                 if progress is not None:
                     progress(done, capture.source.size)

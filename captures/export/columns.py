@@ -12,7 +12,7 @@ import msgspec
 
 from captures.exchanges import Exchange
 
-Kind = Literal["int16", "int32", "int64", "time", "text", "texts", "json"]
+Kind = Literal["bool", "int16", "int32", "int64", "time", "text", "texts", "json"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,6 +42,8 @@ COLUMNS = (
     Column("connection", "int32", lambda exchange: exchange.connection),
     Column("client", "text", lambda exchange: exchange.client),
     Column("broker", "text", lambda exchange: exchange.broker),
+    Column("client_name", "text", lambda exchange: next(iter(exchange.client_names), None)),
+    Column("broker_name", "text", lambda exchange: next(iter(exchange.broker_names), None)),
     Column("client_id", "text", lambda exchange: exchange.client_id),
     Column("api", "text", lambda exchange: exchange.api),
     Column("api_key", "int16", lambda exchange: exchange.api_key),
@@ -50,6 +52,8 @@ COLUMNS = (
     Column("request_size", "int32", lambda exchange: exchange.request_size),
     Column("response_size", "int32", lambda exchange: exchange.response_size),
     Column("flags", "texts", lambda exchange: exchange.flags),
+    Column("marked", "bool", lambda exchange: exchange.note.marked),
+    Column("comment", "text", lambda exchange: exchange.note.comment or None),
     Column("errors", "texts", lambda exchange: list(dict.fromkeys(error.name for error in exchange.errors))),
     Column("request_gist", "text", lambda exchange: exchange.gist[0]),
     Column("response_gist", "text", lambda exchange: exchange.gist[1]),

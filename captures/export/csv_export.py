@@ -35,6 +35,8 @@ def _cell(column: Column, exchange: Exchange) -> Any:
     match column.kind:
         case "time":
             return rfc3339(value)
+        case "bool":
+            return "true" if value else "false"
         case "texts":
             return " ".join(value)
         case _:

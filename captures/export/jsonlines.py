@@ -16,11 +16,14 @@ def write_json_lines(exchanges: Iterable[Exchange], file: BinaryIO, *, text: boo
     :param exchanges: annotated, as :class:`~captures.exchanges.ExchangeReader` makes them by default
     :param text: bytes as text where they are UTF-8, else as base64
     """
-    encode = msgspec.json.Encoder().encode
+    encode_into = msgspec.json.Encoder().encode_into
+    line = bytearray()
     count = 0
     for exchange in exchanges:
         shape = exchange.to_json()
-        file.write(encode(bytes_as_text(shape) if text else shape) + b"\n")
+        encode_into(bytes_as_text(shape) if text else shape, line)
+        line += b"\n"
+        file.write(line)
         count += 1
     return count
 

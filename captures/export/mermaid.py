@@ -140,9 +140,9 @@ class SequenceDiagram:
 
     # ------------------------------------------------------------ what takes part
     def _participants(self, exchange: Exchange) -> tuple[str, str]:
-        host = exchange.client.rpartition(":")[0]
+        host = next(iter(exchange.client_names), exchange.client.rpartition(":")[0])
         client = ("client", exchange.client_id or host, host)
-        broker = ("broker", exchange.broker, exchange.broker)
+        broker = ("broker", exchange.shown_broker, exchange.shown_broker)
         return self._alias(client, "C"), self._alias(broker, "B")
 
     def _alias(self, participant: tuple[str, str, str], letter: str) -> str:

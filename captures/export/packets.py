@@ -7,11 +7,12 @@ packet may hold bytes of neighbouring frames too: it is copied as it was capture
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from captures.exchanges.notes import Note
 from captures.export.passes import UNKNOWN, Passes, Placed, is_control
 from captures.export.selection import SIDES, Bools, Int64s, Selection
 from captures.packets.records import Interface
@@ -42,37 +43,34 @@ def original_packets(
     selection: Selection,
     *,
     rewrite: Rewrite | None = None,
-    marks: Mapping[int, str] | None = None,
 ) -> Iterator[tuple[list[Interface], list[Original], int]]:
     """Yield the packets of a selection, block by block of the file.
 
-    With them come the interfaces declared so far, and the bytes of the file that were gone through.
+    With them come the interfaces declared so far, and the bytes of the capture that were gone through.
 
-    Connections in ``selection.elsewhere`` have no packets that could be copied; they are left out.
+    Connections in ``selection.elsewhere`` have no packets that could be copied; they are left out. What was noted of
+    exchanges since the capture was read is put on the packets with their first bytes.
 
     :param rewrite: makes the frame to be written, in place of the captured one
-    :param marks: row of the exchange table -> text, put on the packet with the first byte of the exchange
     """
-    pending = _Marks(selection, marks or {})
+    notes = _Changed(selection)
     chosen = _Chosen(selection)
-    for placed in Passes(selection.capture):
-        block, records = placed.packets, placed.records
+    passes = Passes(selection.capture)
+    for placed in passes:
+        block = placed.packets
         found: list[Original] = []
-        comments = block.comments
         for at in np.flatnonzero(chosen.of(placed)).tolist():
-            row = int(placed.row[at])
             data = placed.frame(at) if rewrite is None else rewrite(placed, at)
-            texts = [comments.get(int(block.number[at]), ""), *pending.take(placed, at)]
             found.append(
                 Original(
-                    int(records.interface[row]),
-                    int(records.time[row]),
+                    int(block.interface[at]),
+                    int(block.time[at]),
                     data,
-                    int(records.wire[row]),
-                    "\n".join(filter(None, texts)),
+                    int(block.frame_wire[at]),
+                    notes.comment(placed, at),
                 )
             )
-        yield placed.interfaces, found, block.file_offset + block.size
+        yield placed.interfaces, found, passes.done
 
 
 class _Chosen:
@@ -115,26 +113,42 @@ class _Chosen:
         return found
 
 
-class _Marks:
-    """Texts that wait for the packet with the first byte of their exchange."""
+class _Waiting(NamedTuple):
+    """A note that waits for the packet with the first byte of its exchange, a stretch of a stream."""
 
-    def __init__(self, selection: Selection, marks: Mapping[int, str]) -> None:
+    start: int
+    end: int
+    correlation_id: int
+    note: Note
+
+
+class _Changed:
+    """The comments of packets, with what was noted since."""
+
+    def __init__(self, selection: Selection) -> None:
         capture = selection.capture
-        self._waiting: dict[int, list[tuple[int, str]]] = {}
-        for index, text in marks.items():
+        self._dropped, notes = capture.notes.changed()
+        self._waiting: dict[int, list[_Waiting]] = {}
+        for index in sorted(notes.keys() & set(selection.rows.tolist())):
             row = capture.table.row(index)
             side = 0 if row["request_size"] else 1
-            stream = capture.client_stream(row["connection"]) ^ side
-            self._waiting.setdefault(stream, []).append((row[f"{SIDES[side]}_position"], text))
+            start, size = row[f"{SIDES[side]}_position"], row[f"{SIDES[side]}_size"]
+            waiting = self._waiting.setdefault(capture.client_stream(row["connection"]) ^ side, [])
+            waiting.append(_Waiting(start, start + size, row["correlation_id"], notes[index]))
 
-    def take(self, placed: Placed, at: int) -> list[str]:
-        """Return the texts for a packet; each is given once."""
+    def comment(self, placed: Placed, at: int) -> str:
+        """Return the comment of a packet; a note is given once."""
+        number = int(placed.packets.number[at])
+        kept = "" if number in self._dropped else placed.packets.comments.get(number, "")
+        return "\n".join(filter(None, [kept, *self._take(placed, at)]))
+
+    def _take(self, placed: Placed, at: int) -> Iterator[str]:
         waiting = self._waiting.get(int(placed.stream[at]))
         start = int(placed.position[at])
         if not waiting or start == UNKNOWN:
-            return []
+            return
         end = start + int(placed.packets.length[at])
-        here = [entry for entry in waiting if start <= entry[0] < end]
-        for entry in here:
-            waiting.remove(entry)
-        return [text for _, text in here]
+        for each in [each for each in waiting if start <= each.start < end]:
+            waiting.remove(each)
+            alone = start == each.start and end <= each.end
+            yield each.note.as_text(None if alone else each.correlation_id)

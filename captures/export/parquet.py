@@ -33,6 +33,7 @@ def schema(columns: Iterable[Column] = COLUMNS) -> pa.Schema:
     except ImportError:
         raise ParquetMissing from None
     types = {
+        "bool": pa.bool_(),
         "int16": pa.int16(),
         "int32": pa.int32(),
         "int64": pa.int64(),

@@ -8,14 +8,25 @@ whose place is known, which reassembly tells by file offset.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from captures.exchanges import Capture
-from captures.packets import ACK, FIN, RST, SYN, PacketBlock, PacketReader, SegmentBlock, TcpAssembler
-from captures.packets.records import Interface, Parsed, Records
+from captures.packets import (
+    ACK,
+    FIN,
+    RST,
+    SYN,
+    PacketBlock,
+    PacketReader,
+    SegmentBlock,
+    TcpAssembler,
+    read_packets,
+)
+from captures.packets.records import Interface, Parsed
 from captures.packets.source import KEPT
 from captures.packets.table import Bytes
 
@@ -26,13 +37,27 @@ _SEQUENCE = 1 << 32
 _HALF = 1 << 31
 
 
+@dataclass(slots=True, kw_only=True)
+class FramedBlock(PacketBlock):
+    """Packets with the frames that they came in.
+
+    :ivar frame: int64, where the frame begins in the source
+    :ivar frame_captured: int64, bytes of it that are in the file
+    :ivar frame_wire: int64, bytes it had on the wire
+    """
+
+    PLACES: ClassVar[tuple[str, ...]] = (*PacketBlock.PLACES, "frame")
+
+    frame: Int64s
+    frame_captured: Int64s
+    frame_wire: Int64s
+
+
 @dataclass(slots=True)
 class Placed:
-    """The TCP packets of one block of the file with their places; columns are those of the packet block.
+    """The TCP packets of one block of the capture with their places; columns are those of the packet block.
 
     :ivar packets: the TCP columns
-    :ivar records: frames of the block, TCP or not
-    :ivar row: row in ``records`` of each TCP packet
     :ivar stream: stream that the packet belongs to
     :ivar position: stream position of the first payload byte, ``UNKNOWN`` if it cannot be told
     :ivar acknowledged: position in the other direction's stream up to which the packet acknowledges, or
@@ -40,9 +65,7 @@ class Placed:
     :ivar interfaces: the interfaces declared so far
     """
 
-    packets: PacketBlock
-    records: Records
-    row: Int64s
+    packets: FramedBlock
     stream: Int64s
     position: Int64s
     acknowledged: Int64s
@@ -50,47 +73,54 @@ class Placed:
 
     def frame(self, at: int) -> bytes:
         """Return the frame of the TCP packet ``at``, as far as it was captured."""
-        row = int(self.row[at])
-        begin = int(self.records.frame[row])
-        return self.packets.data[begin : begin + int(self.records.captured[row])].tobytes()
+        return self.packets.bytes_at(int(self.packets.frame[at]), int(self.packets.frame_captured[at]))
 
     def payload_start(self, at: int) -> int:
         """Return where in its frame the payload of packet ``at`` begins, -1 if its payload is not in the frame."""
         offset = int(self.packets.offset[at])
         if offset >= KEPT:
             return -1
-        return offset - self.packets.file_offset - int(self.records.frame[self.row[at]])
+        return offset - int(self.packets.frame[at])
 
 
 class _FrameReader(PacketReader):
-    """A packet reader that keeps the frames of the block it has just read."""
-
-    frames: Records
+    """A packet reader whose blocks tell the frames too."""
 
     def _block(self, data: Bytes, position: int, parsed: Parsed) -> PacketBlock:
-        self.frames = parsed.records
-        return super()._block(data, position, parsed)
+        block = super()._block(data, position, parsed)
+        records = parsed.records
+        row = block.number - (self.statistics.packets - len(records) + 1)
+        return FramedBlock(
+            **{each.name: getattr(block, each.name) for each in fields(block)},
+            frame=records.frame[row] + position,
+            frame_captured=records.captured[row],
+            frame_wire=records.wire[row],
+        )
 
 
 class Passes:
     """Reads a capture again.
 
     :param capture: a capture that was read to its end
+    :ivar done: bytes of it that were gone through again
     """
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
+        self.done = 0
         self._anchor_seq: Int64s = np.full(2 * len(capture.connections), UNKNOWN, np.int64)
         self._anchor_position: Int64s = np.zeros(2 * len(capture.connections), np.int64)
         self._pairs: dict[tuple[int, int], tuple[Int64s, Int64s, int]] = {}
         self._by_text = self._connections_by_endpoints()
 
     def __iter__(self) -> Iterator[Placed]:
-        reader = _FrameReader(self._capture.source)
+        reader = read_packets(self._capture.source, kind=_FrameReader)
         assembler = TcpAssembler()
         for block in reader:
+            assert isinstance(block, FramedBlock)
+            self.done = reader.done
             if len(block):
-                yield self._place(reader, block, assembler.feed(block))
+                yield self._place(block, assembler.feed(block), reader.interfaces)
 
     # ------------------------------------------------------------ connections
     def _connections_by_endpoints(self) -> dict[tuple[str, str], list[int]]:
@@ -138,7 +168,7 @@ class Passes:
         return np.array([end == text for end in sends], np.bool_)[inverse]
 
     # ------------------------------------------------------------ places
-    def _place(self, reader: _FrameReader, block: PacketBlock, segments: SegmentBlock) -> Placed:
+    def _place(self, block: FramedBlock, segments: SegmentBlock, interfaces: list[Interface]) -> Placed:
         stream = self._streams(block)
         sequence = block.seq.astype(np.int64) + (block.flags & SYN != 0)
         position = self._known(block, segments)
@@ -154,9 +184,7 @@ class Passes:
         answers, other = answers[seen], other[seen]
         ahead = block.ack[answers].astype(np.int64) - self._anchor_seq[other]
         acknowledged[answers] = self._anchor_position[other] + _signed(ahead)
-        records = reader.frames
-        first = int(reader.statistics.packets) - len(records) + 1
-        return Placed(block, records, block.number - first, stream, position, acknowledged, reader.interfaces)
+        return Placed(block, stream, position, acknowledged, interfaces)
 
     @staticmethod
     def _known(block: PacketBlock, segments: SegmentBlock) -> Int64s:

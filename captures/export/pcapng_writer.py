@@ -67,16 +67,18 @@ class PcapngWriter:
 
     :param file: blocks are handed to its ``write``; flushing and closing are the caller's
     :param application: name of the program, kept in the section header
+    :param comment: text on the section, or empty
     :ivar packets: how many packets were written
     :raises OSError: from every method, if the file cannot be written
     """
 
-    def __init__(self, file: BinaryIO, application: str = "kproxy") -> None:
+    def __init__(self, file: BinaryIO, application: str = "kproxy", *, comment: str = "") -> None:
         self._file = file
         self._interfaces = 0
         self.packets = 0
         body = _SECTION.pack(_BYTE_ORDER_MAGIC, 1, 0, -1)
-        file.write(_block(_SECTION_HEADER, body + _options((_USER_APPLICATION, application.encode()))))
+        options = _options((_COMMENT, comment.encode()), (_USER_APPLICATION, application.encode()))
+        file.write(_block(_SECTION_HEADER, body + options))
 
     def interface(
         self,

@@ -163,20 +163,20 @@ def synthetic_packets(
     *,
     read: ReadFrame | None = None,
     segment_size: int = ETHERNET_SEGMENT,
-    marks: Mapping[int, str] | None = None,
+    comments: Mapping[int, str] | None = None,
 ) -> Iterator[Made]:
     """Make packets of some exchanges, in the order of their times.
 
     :param rows: indexes in the exchange table
     :param read: where frames come from; default: the capture
     :param segment_size: payload bytes of the largest packet, at most :data:`MAX_SEGMENT`
-    :param marks: row -> text, put on the first packet of the exchange
+    :param comments: row -> text, put on the first packet of the exchange
     """
     maker = _Maker(
         capture,
         read or captured_frames(capture),
         min(segment_size, MAX_SEGMENT),
-        marks or {},
+        comments or {},
         frozenset(whole_connections(capture, rows).tolist()),
     )
     made = [maker.packets(connection, sides) for connection, sides in _by_connection(capture, rows).items()]
@@ -236,7 +236,7 @@ class _Maker:
     capture: Capture
     read: ReadFrame
     segment_size: int
-    marks: Mapping[int, str]
+    comments: Mapping[int, str]
     whole: frozenset[int]
 
     def packets(self, connection: int, sides: tuple[list[_Frame], list[_Frame]]) -> Iterator[Made]:
@@ -335,7 +335,7 @@ class _Maker:
 
     def _comment(self, frame: _Frame) -> str:
         asked = self.capture.table.column("request_size")[frame.row]
-        return "" if frame.side and asked else self.marks.get(frame.row, "")
+        return "" if frame.side and asked else self.comments.get(frame.row, "")
 
     def _end(self, connection: int, conversation: Conversation, latest: int) -> Iterator[Made]:
         streams, client = self.capture.connections.streams, self.capture.client_stream(connection)

@@ -77,7 +77,7 @@ class RecordScrubber:
 
     # ------------------------------------------------------------ magic 2
     def _batch(self, batch: Batch, data: bytes) -> bytes:
-        if batch.control:
+        if batch.control and batch.crc_valid:  # else the bit may be the damage
             return data
         head, payload = bytearray(data[: HEADER.size]), data[HEADER.size :]
         plain = self._blanked(batch)

@@ -30,12 +30,10 @@ def opened(path: Path) -> Capture:
     return capture
 
 
-def exported(
-    capture: Capture, out: Path, rows: list[int] | None = None, marks=None, **how: bool
-) -> CaptureFileWriter:
+def exported(capture: Capture, out: Path, rows: list[int] | None = None, **how: bool) -> CaptureFileWriter:
     with out.open("wb") as file:
         writer = CaptureFileWriter(file, **how)
-        writer.write(Selection(capture, rows), marks)
+        writer.write(Selection(capture, rows))
     return writer
 
 

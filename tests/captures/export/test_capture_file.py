@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.utils import PcapNgReader, RawPcapNgReader, RawPcapReader
 
 from captures.exchanges import Capture
+from captures.exchanges.notes import Note
 from captures.export.selection import Selection
 from captures.packets import read_packets
 from captures.packets.source import KEPT, open_source
@@ -64,17 +67,50 @@ def test_a_part_of_the_exchanges(tmp_path: Path, synthetic: bool) -> None:
     assert out.stat().st_size < SAMPLE.stat().st_size / 5
 
 
+def comments_of(file: Path) -> list[str]:
+    return [text for block in read_packets(open_source(file)) for text in block.comments.values()]
+
+
 def test_comments_and_marks_are_kept(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.pcapng", tmp_path / "second.pcapng"
+    first, second, made = (tmp_path / f"{name}.pcapng" for name in ("first", "second", "made"))
     capture = opened(SAMPLE)
     row = int(capture.table.order()[17])
-    exported(capture, first, marks={row: "here the rebalance begins"})
+    capture.notes.comment(row, "here the rebalance begins")
+    capture.notes.mark(row)
+    exported(capture, first)
     exported(opened(first), second)
-    for file in (first, second):
-        comments = [text for block in read_packets(open_source(file)) for text in block.comments.values()]
-        assert comments == ["here the rebalance begins"]
-    exported(capture, first, marks={row: "made"}, synthetic=True)
-    assert [t for b in read_packets(open_source(first)) for t in b.comments.values()] == ["made"]
+    exported(opened(second), made, synthetic=True)
+    for file in (first, second, made):
+        assert comments_of(file) == ["[marked] here the rebalance begins"]
+        again = opened(file)
+        assert again.notes.all() == {int(again.table.order()[17]): Note("here the rebalance begins", True)}
+
+
+def test_a_comment_that_was_changed_is_written_in_place_of_the_old_one(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.pcapng", tmp_path / "second.pcapng"
+    capture = opened(SAMPLE)
+    rows = capture.table.order()[[17, 30]].tolist()
+    for row in rows:
+        capture.notes.comment(row, f"look at {row}")
+    exported(capture, first)
+    again = opened(first)
+    again.notes.comment(rows[0], "look closer")
+    again.notes.mark(rows[1])
+    exported(again, second)
+    assert comments_of(second) == ["look closer", f"[marked] look at {rows[1]}"]
+
+
+def test_comments_of_other_packets_stay_where_they_are(tmp_path: Path) -> None:
+    if shutil.which("editcap") is None:
+        pytest.skip("editcap is not installed")
+    first, second = tmp_path / "first.pcapng", tmp_path / "second.pcapng"
+    # packet 1 is a SYN
+    subprocess.run(["editcap", "-a", "1:it opens", SAMPLE, first], check=True)
+    capture = opened(first)
+    assert capture.notes.unplaced == [1]
+    capture.notes.comment(int(capture.table.order()[0]), "mine")
+    exported(capture, second)
+    assert comments_of(second) == ["it opens", "mine"]
 
 
 def test_link_types_and_interfaces_of_several_captures(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def batches(value: Any) -> Iterator[dict[str, Any]]:
 def columns(capture: Capture) -> dict[str, list]:
     """The table in the order of its numbers, less what is about the file."""
     order = capture.table.order()
-    names = [name for name in COLUMNS.names if name not in ("packet", "connection", "client_id")]
+    names = [name for name in COLUMNS if name not in ("packet", "connection", "client_id")]
     return {name: capture.table.column(name)[order].tolist() for name in names}
 
 

@@ -1,0 +1,254 @@
+"""How fast captures are read, beside tshark, on the same file: ``python -m benchmarks.captures``.
+
+Measured are the way from file to exchange table (``tshark -T fields`` with key, version and correlation ID), of steady
+traffic and of very small messages, and every message as JSON (``tshark -T json``). The readers take turns, each in a
+process of its own; figures are medians over the rounds, ratios are taken within a round.
+
+Files are made once and kept in a temporary directory. ``--capture FILE`` repeats a recorded pcap file instead of the
+made steady traffic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks import launch, traffic
+from captures.exchanges import open_capture
+
+MB = 1_000_000
+MIB = 1 << 20
+
+_TABLE = "import sys; from captures.exchanges import open_capture; open_capture(sys.argv[1]).read()"
+_COLUMNS = ("kafka.api_key", "kafka.api_version", "kafka.correlation_id")
+
+
+class Targets(NamedTuple):
+    """What is aimed at; 0 where nothing is.
+
+    :ivar times: how many times as fast as tshark
+    :ivar rate: MB of the file per second of processor time
+    :ivar memory: largest resident memory as a share of tshark's
+    """
+
+    times: float
+    rate: float = 0
+    memory: float = 0.5
+
+
+class Run(NamedTuple):
+    """What one process took: seconds by the clock and of the processor, and its largest resident memory in bytes."""
+
+    wall: float
+    cpu: float
+    memory: int
+
+
+@dataclass
+class Task:
+    """Something that both do with the same file."""
+
+    name: str
+    file: Path
+    ours: Sequence[str]
+    theirs: Sequence[str]
+    targets: Targets
+    runs: dict[str, list[Run]] = field(default_factory=dict)
+
+    def figures(self) -> dict[str, Any]:
+        """Return medians and ratios, for programs."""
+        size = self.file.stat().st_size
+        made: dict[str, Any] = {"file": self.file.name, "bytes": size}
+        for name, runs in self.runs.items():
+            wall, cpu, memory = (median(column) for column in zip(*runs, strict=True))
+            made[name] = {
+                "wall_s": wall,
+                "cpu_s": cpu,
+                "rss": memory,
+                "mb_s": size / wall / MB,
+                "mb_s_core": size / cpu / MB,
+            }
+        if "tshark" in self.runs:
+            pairs = list(zip(self.runs["tshark"], self.runs["kproxy"], strict=True))
+            made["times_wall"] = median(theirs.wall / ours.wall for theirs, ours in pairs)
+            made["times_cpu"] = median(theirs.cpu / ours.cpu for theirs, ours in pairs)
+            made["memory"] = median(ours.memory / theirs.memory for theirs, ours in pairs)
+        return made
+
+
+def measured(command: Sequence[str]) -> Run:
+    """Run a command to its end; what it prints is thrown away.
+
+    :raises CalledProcessError: if it fails
+    """
+    launched = subprocess.run(
+        [sys.executable, "-S", launch.__file__, *command],
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    wall, cpu, memory, code = json.loads(launched.stdout)
+    if code not in (0, _INCOMPLETE):
+        raise subprocess.CalledProcessError(code, command)
+    return Run(wall, cpu, memory)
+
+
+_INCOMPLETE = 3  # kproxy: something was lost or could not be decoded
+
+
+def _environment() -> dict[str, str]:
+    """Programs run as they are installed: with compiled byte code, and output buffered."""
+    unusual = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+    return {name: value for name, value in os.environ.items() if name not in unusual}
+
+
+# ---------------------------------------------------------------- the files
+def made(name: str, size: int, make: Callable[[Path], object]) -> Path:
+    """Return a capture of about ``size`` bytes, that of an earlier run if the same code made it."""
+    code = sha256(Path(traffic.__file__).read_bytes()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / "kproxy-benchmarks"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}-{size // MB}MB-{code}.pcap"
+    if not path.exists():
+        unit, growing = path.with_suffix(".unit"), path.with_suffix(".growing")
+        try:
+            make(unit)
+            traffic.repeat(unit, growing, size)
+        finally:
+            unit.unlink(missing_ok=True)
+        growing.rename(path)
+    return path
+
+
+def repeated(capture: Path, size: int) -> Path:
+    """Return a recorded capture repeated to about ``size`` bytes."""
+    recorded = sha256(capture.read_bytes()).hexdigest()[:12]
+    return made(f"{capture.stem}-{recorded}", size, lambda unit: unit.write_bytes(capture.read_bytes()))
+
+
+def broker_ports(file: Path) -> set[str]:
+    """Return the ports that Kafka was found on: tshark has to be told."""
+    capture = open_capture(str(file))
+    capture.read()
+    connections = set(capture.table.column("connection").tolist())
+    return {capture.endpoints(connection)[1].rpartition(":")[2] for connection in connections}
+
+
+# ---------------------------------------------------------------- the tasks
+def tasks(options: argparse.Namespace) -> list[Task]:
+    """Make the files, and say what is to be done with them."""
+    source: Path | None = options.capture
+    name = "steady" if source is None else source.name
+
+    def steady(size: float) -> Path:
+        if source is not None:
+            return repeated(source, int(size * MB))
+        return made("steady", int(size * MB), traffic.GENERATED["steady"])
+
+    tiny = made("tiny", int(options.tiny_mb * MB), traffic.GENERATED["tiny"])
+    return [
+        _table_task(f"table of {name}", steady(options.mb), Targets(8, 400)),
+        _table_task("table of tiny messages", tiny, Targets(6, 60)),
+        _json_task(f"JSON of {name}", steady(options.json_mb), Targets(8)),
+    ]
+
+
+def _table_task(name: str, file: Path, targets: Targets) -> Task:
+    columns = [part for column in _COLUMNS for part in ("-e", column)]
+    return Task(
+        name,
+        file,
+        [sys.executable, "-c", _TABLE, str(file)],
+        [*_tshark(file), "-T", "fields", *columns],
+        targets,
+    )
+
+
+def _json_task(name: str, file: Path, targets: Targets) -> Task:
+    ours = [sys.executable, "-m", "kproxy", "read", "--json", str(file)]
+    return Task(name, file, ours, [*_tshark(file), "-T", "json"], targets)
+
+
+def _tshark(file: Path) -> list[str]:
+    ports = [part for port in sorted(broker_ports(file)) for part in ("-d", f"tcp.port=={port},kafka")]
+    return ["tshark", "-n", "-r", str(file), *ports]
+
+
+def measure(task: Task, rounds: int, *, beside_tshark: bool) -> None:
+    """Let the readers take turns; a first run of ours, which may compile byte code, is not counted."""
+    measured(task.ours)
+    for _ in range(rounds):
+        if beside_tshark:
+            task.runs.setdefault("tshark", []).append(measured(task.theirs))
+        task.runs.setdefault("kproxy", []).append(measured(task.ours))
+
+
+# ---------------------------------------------------------------- what came out
+def print_table(done: Sequence[Task]) -> None:
+    """Print a block for each task: both readers, then ratios beside the targets."""
+    for task in done:
+        figures, targets = task.figures(), task.targets
+        print(f"{task.name}: {figures['bytes'] / MB:,.0f} MB")
+        print(f"  {'':8}{'wall s':>9}{'CPU s':>9}{'MB/s':>9}{'MB/s core':>11}{'RSS MiB':>9}")
+        for name in task.runs:
+            row = figures[name]
+            print(
+                f"  {name:8}{row['wall_s']:9.2f}{row['cpu_s']:9.2f}{row['mb_s']:9.1f}"
+                f"{row['mb_s_core']:11.1f}{row['rss'] / MIB:9.0f}"
+            )
+        if targets.rate:
+            _verdict("MB/s a core", figures["kproxy"]["mb_s_core"], targets.rate)
+        if "tshark" in task.runs:
+            _verdict("times as fast by the clock", figures["times_wall"], targets.times)
+            _verdict("times as fast by processor time", figures["times_cpu"], targets.times)
+            _verdict("of its memory", figures["memory"], targets.memory, at_most=True)
+        print()
+
+
+def _verdict(what: str, value: float, target: float, *, at_most: bool = False) -> None:
+    met = value <= target if at_most else value >= target
+    print(
+        f"  {value:8.2f}  {what}, {'at most' if at_most else 'at least'} {target:g}: {'met' if met else 'MISSED'}"
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print figures for programs")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement (default 3)")
+    parser.add_argument("--capture", type=Path, metavar="FILE", help="repeat this pcap file")
+    parser.add_argument("--mb", type=float, default=300, help="size of the steady capture (default 300)")
+    parser.add_argument(
+        "--tiny-mb", type=float, default=100, help="size of that of tiny messages (default 100)"
+    )
+    parser.add_argument("--json-mb", type=float, default=75, help="size of that for JSON (default 75)")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only tasks with this in their name")
+    options = parser.parse_args()
+    beside_tshark = shutil.which("tshark") is not None
+    if not beside_tshark:
+        print("tshark is not installed: there is nothing to compare with", file=sys.stderr)
+    done = [task for task in tasks(options) if options.only in task.name]
+    for task in done:
+        measure(task, options.rounds, beside_tshark=beside_tshark)
+    if options.json:
+        print(json.dumps({task.name: task.figures() for task in done}, indent=2))
+    else:
+        print_table(done)
+
+
+if __name__ == "__main__":
+    main()
