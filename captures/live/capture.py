@@ -1,0 +1,66 @@
+"""A capture that is being sniffed: what was dropped, who holds the local ends, and what may be forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from captures.exchanges import Capture
+from captures.live.processes import Finder, ProcessNames, processes_behind
+from captures.live.sniffer import Sniffer
+from captures.names import Names
+from captures.packets import Source
+from captures.packets.table import Int64s
+from captures.packets.tls import KeyLog
+
+REMEMBERED = 300 * 1_000_000_000
+"""Nanoseconds for which exchanges that are complete, and connections that have ended, are remembered."""
+_FORGET_EVERY = 10.0  # seconds
+_PATIENCE = 0.1
+"""Seconds that a new connection's first exchanges wait for the names of its processes; packets are taken meanwhile."""
+
+
+class LiveCapture(Capture):
+    """A capture whose packets a sniffer takes; read it with :meth:`updates`.
+
+    Between two updates what is older than :data:`REMEMBERED` is forgotten, so that memory stays bounded over days:
+    rows have to be looked at before the next update. Packets that were missed are counted in ``statistics.dropped``.
+
+    :param source: the sniffer's ring
+    :param names: of addresses; those of processes behind local ends are added
+    :param find: finds those processes
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        sniffer: Sniffer,
+        names: Names,
+        find: Finder = processes_behind,
+        *,
+        keylog: KeyLog | None = None,
+    ) -> None:
+        super().__init__(source, keylog=keylog)
+        self.names = names
+        self._sniffer = sniffer
+        self._processes = ProcessNames(self.names, find)
+        self._named = 0
+
+    def updates(self) -> Iterator[Int64s]:
+        """Read on, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""
+        forget_at = time.monotonic() + _FORGET_EVERY
+        for rows in super().updates():
+            self.statistics.dropped = self._sniffer.taken.missing
+            self._name_processes()
+            yield rows
+            if time.monotonic() >= forget_at:
+                forget_at = time.monotonic() + _FORGET_EVERY
+                self.forget(time.time_ns() - REMEMBERED)
+
+    def _name_processes(self) -> None:
+        connections, text = self.connections, self._packets.addresses.text
+        for new in range(self._named, len(connections)):
+            self._processes.see(text(int(connections.a[new])), text(int(connections.b[new])))
+        if self._named < len(connections):
+            self._processes.settle(_PATIENCE)
+        self._named = len(connections)

@@ -1,0 +1,163 @@
+"""The privilege to capture: what to do without it, and giving it up once the interface is open.
+
+Whatever comes from the network is parsed by an ordinary user. As root the process becomes another user, as
+``tcpdump -Z`` does; with capabilities on its executable it gives them up. Both must happen before packages that start
+threads of their own are imported: Linux keeps capabilities for each thread (capabilities(7)).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
+_NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
+_KEEP_CAPABILITIES = 8  # PR_SET_KEEPCAPS: changing the user leaves them permitted
+_READ_ALL, _SEE_PROCESSES = 2, 19  # CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE
+_NOBODY = "nobody"
+
+
+class PrivilegeError(Exception):
+    """Privileges that cannot be given up as asked; says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who the process becomes.
+
+    :ivar chosen: whether somebody said so, by ``-Z`` or by calling ``sudo``
+    """
+
+    name: str
+    uid: int
+    gid: int
+    chosen: bool
+
+
+def successor(name: str | None) -> User | None:
+    """Return who a process of root is to become, None if it does not run as root or is to stay so.
+
+    That is the user named, else who called sudo, else nobody.
+
+    :raises PrivilegeError: if there is no such user, or the process cannot become anybody
+    """
+    if os.geteuid() != 0:
+        if name is not None:
+            raise PrivilegeError("only root can become another user (-Z)")
+        return None
+    try:
+        if name is not None:
+            user = _named(name, chosen=True)
+        elif int(os.environ.get("SUDO_UID", "0")):
+            uid = int(os.environ["SUDO_UID"])
+            gid = int(os.environ.get("SUDO_GID", uid))
+            user = User(os.environ.get("SUDO_USER", str(uid)), uid, gid, chosen=True)
+        else:
+            user = _named(_NOBODY, chosen=False)
+    except (KeyError, ValueError):
+        raise PrivilegeError(
+            f"there is no user {name or _NOBODY} to become once the interface is open: name one with -Z USER, "
+            "or stay root with -Z root"
+        ) from None
+    return user if user.uid else None
+
+
+def _named(name: str, *, chosen: bool) -> User:
+    entry = pwd.getpwnam(name)
+    return User(name, entry.pw_uid, entry.pw_gid, chosen)
+
+
+def become(user: User) -> None:
+    """Become another user, in all threads and for good.
+
+    :raises PrivilegeError: if the system refuses
+    """
+    try:
+        _take_identity(user)
+    except OSError as error:
+        raise PrivilegeError(
+            f"cannot become {user.name} ({error.strerror}): name another user with -Z USER, or stay root with -Z root"
+        ) from error
+
+
+def _take_identity(user: User) -> None:
+    try:
+        os.initgroups(user.name, user.gid)
+    except OSError:
+        os.setgroups([user.gid])
+    os.setgid(user.gid)
+    os.setuid(user.uid)
+
+
+def may_read(user: User, path: Path) -> bool:
+    """Whether a user may read a file, found out by a child process that becomes that user."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _take_identity(user)
+            os._exit(0 if os.access(path, os.R_OK) else 1)
+        except OSError:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def give_up_capabilities(besides: int = 0) -> None:
+    """Give up the capabilities of the calling thread and of threads it starts, and getting new ones.
+
+    :param besides: those to keep, a bit each
+    :raises PrivilegeError: if the system refuses
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    # effective, permitted and inheritable, of the first 32 capabilities and of the others
+    kept = (ctypes.c_uint32 * 6)(besides, besides, 0, 0, 0, 0)
+    if libc.capset(header, kept) or libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        raise PrivilegeError(f"capabilities cannot be given up: {os.strerror(ctypes.get_errno())}")
+
+
+def become_observer(user: User) -> None:
+    """Become another user who can see everybody's processes and read every file, and can change none.
+
+    :raises PrivilegeError: if the system refuses
+    """
+    ctypes.CDLL(None).prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
+    become(user)
+    give_up_capabilities(besides=1 << _READ_ALL | 1 << _SEE_PROCESSES)
+
+
+def advice(interface: str, expression: str, command: Sequence[str]) -> str:
+    """Return what somebody without the privilege to capture can do, with lines to copy.
+
+    :param command: the command line of this process
+    """
+    device, filtered = shlex.quote(interface), shlex.quote(expression) if expression else ""
+    again = shlex.join(command)
+    tcpdump = f"tcpdump -i {device} -U -w - {filtered}".rstrip() + " | kproxy read -"
+    if sys.platform != "linux":
+        return f"Capturing needs root. Either of these will do:\n  sudo {again}\n  sudo {tcpdump}"
+    lines = ["Capturing needs the capability CAP_NET_RAW, which this process does not have."]
+    if os.geteuid() != 0:
+        python = shlex.quote(str(Path(sys.executable).resolve()))
+        dumpcap = f"dumpcap -i {device} -q -w -{f' -f {filtered}' if filtered else ''} | kproxy read -"
+        lines += [
+            "Any of these will do:",
+            f"  sudo {again}",
+            "      (kproxy becomes your own user again once the interface is open)",
+            f"  sudo setcap cap_net_raw=ep {python}",
+            "      (from then on, whoever may run this Python may capture)",
+            f"  sudo {tcpdump}",
+            f"  {dumpcap}",
+            "      (where members of your group may run dumpcap, often the group wireshark)",
+        ]
+    lines.append(
+        "In a container: docker run --cap-add NET_RAW; in Kubernetes securityContext.capabilities.add: [NET_RAW]"
+    )
+    return "\n".join(lines)

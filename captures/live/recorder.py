@@ -1,0 +1,404 @@
+"""The flight recorder: copies what surrounds a match out of a ring of capture files, before it is dropped there.
+
+It knows nothing of how the packets came there: it takes a folder of chunk files, in the order of their names, each a
+capture file of any kind, to which someone else adds and from which someone else removes the oldest; and a stream of
+matches. Each match asks for the packets from some time before it to some time after it. Windows that overlap become
+one, and a window becomes a pcapng file when it is over, when its beginning is about to leave the ring (what comes then
+goes to a file of its own), or when recording ends. What a file lacks is said, in the file as well.
+
+Times are nanoseconds since the epoch by the clock of this machine, as packet times are.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import BinaryIO
+
+import numpy as np
+
+from captures.export.pcapng_writer import Packet, PcapngWriter
+from captures.packets.errors import CaptureError
+from captures.packets.reader import BLOCK_SIZE, recognise
+from captures.packets.records import Interface, Records
+from captures.packets.source import Source, open_source
+from captures.packets.table import PADDING, Bytes, Statistics
+
+NANOSECONDS = 1_000_000_000
+
+_SETTLE = NANOSECONDS // 2
+"""After the end of a window its last packets are still on their way to the ring."""
+_TICK = 0.5  # seconds between two looks at the clock
+_MOST_MATCHES = 100  # of a window that are described one by one
+_LEAST_CAPTURE = 28  # bytes of the smallest file that may be read: the header of a pcapng section
+_NO_NAME = re.compile(r"[^\w.-]+", re.ASCII)
+_GLANCE = 1 << 12  # bytes read at a time when only the first packet is looked for
+_EDGE = 2  # chunks: while a ring has no room for so many more, the oldest ones are about to be dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What is to be kept, with its surroundings.
+
+    :ivar begin: its first moment
+    :ivar end: its last moment
+    :ivar name: a word for the name of the file
+    :ivar text: what matched, in one line
+    """
+
+    begin: int
+    end: int
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class Window:
+    """A stretch of time to be kept.
+
+    :ivar matches: why, the first ones
+    :ivar more: how many more there were
+    :ivar kept_until: what came by this moment is in a file already
+    """
+
+    begin: int
+    end: int
+    matches: list[Match] = field(default_factory=list)
+    more: int = 0
+    kept_until: int = 0
+
+    def overlaps(self, other: Window) -> bool:
+        """Whether both share a moment."""
+        return self.begin <= other.end and other.begin <= self.end
+
+    def join(self, other: Window) -> None:
+        """Become the window that holds both."""
+        self.kept_until = max(self.kept_until, other.kept_until)
+        self.begin = max(min(self.begin, other.begin), self.kept_until + 1)
+        self.end = max(self.end, other.end)
+        matches = sorted([*other.matches, *self.matches], key=lambda match: match.begin)
+        self.matches = matches[:_MOST_MATCHES]
+        self.more += other.more + len(matches) - len(self.matches)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file that was written.
+
+    :ivar packets: how many it holds
+    :ivar missing: what it lacks, in words, or empty
+    """
+
+    path: Path
+    packets: int
+    missing: str
+
+
+class Recorder:
+    """Keeps what surrounds matches.
+
+    :param chunks: folder of the ring
+    :param limit: bytes that the ring may hold
+    :param folder: where to keep
+    :param before: ns to keep before a match
+    :param after: ns to keep after it
+    :param notice: called with sentences for the user, from the recording thread
+    :param clock: tells the time
+    :ivar kept: the files written so far
+    """
+
+    def __init__(
+        self,
+        chunks: Path,
+        limit: int,
+        folder: Path,
+        before: int,
+        after: int,
+        notice: Callable[[str], None],
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._chunks = chunks
+        self._limit = limit
+        self._folder = folder
+        self._before = before
+        self._after = after
+        self._notice = notice
+        self._clock = clock
+        self._began = clock()
+        self._first_chunk = ""
+        self._windows: list[Window] = []
+        self._matches: SimpleQueue[Match | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="recorder", daemon=True)
+        self.kept: list[Kept] = []
+
+    def start(self) -> None:
+        """Begin to wait for matches."""
+        self._thread.start()
+
+    def match(self, match: Match) -> None:
+        """Ask for a match to be kept; any thread, or a signal handler, may."""
+        self._matches.put(match)
+
+    def keep_now(self, name: str, text: str) -> None:
+        """Ask for what surrounds this moment to be kept; any thread, or a signal handler, may."""
+        now = self._clock()
+        self.match(Match(now, now, name, text))
+
+    def close(self) -> None:
+        """Keep what is asked for as far as it goes, and what comes before this moment, and end."""
+        self._matches.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with suppress(Empty):
+                match = self._matches.get(timeout=_TICK)
+                if match is None:
+                    break
+                self.add(match)
+                continue
+            self.save_due()
+        now = self._clock()
+        end = Match(now, now, "end", "the end of recording")
+        self._open_window(Window(now - self._before, now, [end]))
+        self.save_all()
+
+    # ------------------------------------------------------------ windows
+    def add(self, match: Match) -> None:
+        """Open a window around a match, or widen those that it touches."""
+        self._open_window(Window(match.begin - self._before, match.end + self._after, [match]))
+
+    def _open_window(self, window: Window) -> None:
+        apart = []
+        for other in self._windows:
+            if window.overlaps(other):
+                window.join(other)
+            else:
+                apart.append(other)
+        self._windows = [*apart, window]
+
+    def save_due(self) -> None:
+        """Save the windows that are over, and of the others what is about to leave the ring."""
+        now, edge = self._clock(), self._edge()
+        waiting = []
+        for window in self._windows:
+            if window.end + _SETTLE <= now:
+                self._save(window)
+            elif window.begin < edge:
+                self._save(Window(window.begin, now, window.matches, window.more))
+                matches = [match for match in window.matches if match.end > now] or window.matches[-1:]
+                waiting.append(Window(now + 1, window.end, matches, kept_until=now))
+            else:
+                waiting.append(window)
+        self._windows = waiting
+
+    def save_all(self) -> None:
+        """Save all windows as far as they go."""
+        windows, self._windows = self._windows, []
+        for window in windows:
+            self._save(window, stopped=window.end > self._clock())
+
+    def _edge(self) -> int:
+        """Return the time before which all is about to be dropped from the ring; 0 while there is room in it."""
+        paths = self._paths()
+        sizes = [path.stat().st_size for path in paths if path.exists()]
+        if not self._windows or len(sizes) <= _EDGE or sum(sizes) + _EDGE * max(sizes) < self._limit:
+            return 0
+        try:
+            with open_source(paths[_EDGE]) as source:
+                return _first_time(source) or 0
+        except CaptureError:  # dropped since it was listed: the next look finds others
+            return 0
+
+    def _paths(self) -> list[Path]:
+        """List the chunks, the oldest first."""
+        paths = sorted(path for path in self._chunks.iterdir() if path.is_file())
+        if paths and not self._first_chunk:
+            self._first_chunk = paths[0].name
+        return paths
+
+    def _rolled(self, paths: list[Path]) -> bool:
+        """Whether chunks were dropped from the ring."""
+        return bool(paths) and paths[0].name != self._first_chunk
+
+    # ------------------------------------------------------------ files
+    def _save(self, window: Window, *, stopped: bool = False) -> None:
+        match = window.matches[0]
+        path = self._free_path(match)
+        partial = path.with_name(f".{path.name}.part")
+        try:
+            with partial.open("xb") as file:
+                kept = self._copy(window, file, path, stopped=stopped)
+            partial.rename(path)
+        except (OSError, CaptureError) as error:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self._notice(f"{path}: {reason}: what surrounds {match.text} was not kept")
+            return
+        self.kept.append(kept)
+        lacks = f" ({kept.missing})" if kept.missing else ""
+        self._notice(f"kept {kept.packets:,} packets around {match.text} in {path}{lacks}")
+
+    def _free_path(self, match: Match) -> Path:
+        moment = datetime.fromtimestamp(match.begin / NANOSECONDS, UTC)
+        stem = f"{moment:%Y-%m-%dT%H-%M-%S}Z-{_NO_NAME.sub('-', match.name)}"
+        path, count = self._folder / f"{stem}.pcapng", 1
+        while path.exists():
+            count += 1
+            path = self._folder / f"{stem}-{count}.pcapng"
+        return path
+
+    def _copy(self, window: Window, file: BinaryIO, path: Path, *, stopped: bool) -> Kept:
+        with ExitStack() as opened:
+            # all are opened first: what is dropped from the ring meanwhile stays readable
+            sources, lost = self._open(window)
+            for source in sources:
+                opened.enter_context(source)
+            missing = self._missing(window, lost, stopped=stopped)
+            writer = PcapngWriter(file, comment=_description(window, missing))
+            copying = _Copying(writer, window)
+            for source in sources:
+                copying.copy(source)
+        return Kept(path, writer.packets, missing)
+
+    def _open(self, window: Window) -> tuple[list[Source], int]:
+        """Open the chunks that may hold packets of a window.
+
+        :returns: the chunks in order, and how many ns at the beginning of the window were dropped with older ones
+        """
+        sources: list[Source] = []
+        begins = window.end
+        paths = self._paths()
+        for path in reversed(paths):
+            try:
+                source = open_source(path)
+            except CaptureError:  # dropped since it was listed, as all older ones
+                break
+            sources.insert(0, source)
+            begins = _first_time(source) or begins
+            if begins <= window.begin:
+                return sources, 0
+        return sources, begins - window.begin if self._rolled(self._paths()) else 0
+
+    def _missing(self, window: Window, lost: int, *, stopped: bool) -> str:
+        """Return what of a window is not in the ring, in words."""
+        lacks = []
+        if lost:
+            lacks.append(f"the first {_seconds(lost)} were no longer in the ring")
+        elif window.begin < self._began:
+            lacks.append(
+                f"recording began {_seconds(self._began - window.begin)} after the beginning of the window"
+            )
+        if stopped:
+            lacks.append(
+                f"recording ended {_seconds(window.end - self._clock())} before the end of the window"
+            )
+        return ", ".join(lacks)
+
+
+class _Copying:
+    """Copies the packets of a window; those with which matches begin get a comment."""
+
+    def __init__(self, writer: PcapngWriter, window: Window) -> None:
+        self._writer = writer
+        self._window = window
+        self._interfaces: dict[tuple[int, int, str], int] = {}
+        self._marks = window.matches[::-1]  # the next one last
+
+    def copy(self, source: Source) -> None:
+        """Copy from one chunk.
+
+        :raises CaptureError: if it is no capture, which a chunk that was just begun may not be yet
+        """
+        for interfaces, data, records in _frames(source):
+            rows = np.flatnonzero((records.time >= self._window.begin) & (records.time <= self._window.end))
+            numbers = {
+                number: self._declare(interfaces[number]) for number in set(records.interface[rows].tolist())
+            }
+            columns = (records.interface, records.time, records.frame, records.captured, records.wire)
+            self._writer.write_packets(
+                Packet(
+                    numbers[interface],
+                    time_,
+                    data[frame : frame + captured].tobytes(),
+                    wire,
+                    "\n".join(filter(None, (records.comments.get(row, ""), *self._marks_at(time_)))),
+                )
+                for row, interface, time_, frame, captured, wire in zip(
+                    rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
+                )
+            )
+
+    def _declare(self, interface: Interface) -> int:
+        key = (interface.link_type, interface.snapshot_length, interface.name)
+        if key not in self._interfaces:
+            self._interfaces[key] = self._writer.interface(
+                interface.link_type,
+                name=interface.name,
+                description=interface.description,
+                snapshot_length=interface.snapshot_length,
+            )
+        return self._interfaces[key]
+
+    def _marks_at(self, moment: int) -> Iterator[str]:
+        """Yield the matches that have begun by now and were not yet noted on a packet."""
+        while self._marks and self._marks[-1].begin <= moment:
+            match = self._marks.pop()
+            if match.begin >= self._window.begin:
+                yield f"kproxy: {match.text}"
+
+
+def _frames(source: Source, size: int = BLOCK_SIZE) -> Iterator[tuple[list[Interface], Bytes, Records]]:
+    """Yield the whole packets of a chunk, block by block, with the interfaces and the bytes they are in."""
+    if source.size < _LEAST_CAPTURE:
+        return
+    format_ = recognise(source, Statistics())
+    position = format_.start
+    while position < source.size:
+        data = np.empty(min(size, source.size - position) + PADDING, np.uint8)
+        end = source.read_into(position, data.data[:-PADDING])
+        data[end:] = 0
+        parsed = format_.parse(data, 0, end)
+        if parsed.end:
+            yield format_.interfaces, data, parsed.records
+        elif parsed.damaged or position + end >= source.size:  # the writer is in the middle of a record
+            return
+        else:
+            size *= 2
+        position += parsed.end
+
+
+def _first_time(source: Source) -> int | None:
+    """Return the time of the first packet of a chunk, None if it has none yet."""
+    for _, _, records in _frames(source, _GLANCE):
+        if len(records):
+            return int(records.time[0])
+    return None
+
+
+def _description(window: Window, missing: str) -> str:
+    """Return the comment on a file: why it was kept, and what it lacks."""
+    lines = ["kept by kproxy's flight recorder: what surrounds"]
+    lines += [f"{_clock_time(match.begin)} {match.text}" for match in window.matches]
+    if window.more:
+        lines.append(f"and {window.more:,} more")
+    if missing:
+        lines.append(f"missing: {missing}")
+    return "\n".join(lines)
+
+
+def _clock_time(moment: int) -> str:
+    seconds, rest = divmod(moment, NANOSECONDS)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+
+
+def _seconds(duration: int) -> str:
+    return f"{max(duration, 0) / NANOSECONDS:.1f} s"

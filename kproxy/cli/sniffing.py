@@ -1,0 +1,244 @@
+"""What ``kproxy sniff`` does once the interface is open and privileges are given up.
+
+A run has up to three threads: the sniffer's moves packets to disk, this one reads and shows them from there, and the
+recorder's saves what surrounds matches. They end in that order, so that all that was captured is shown and saved.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from captures.exchanges import Exchange
+from captures.filters.live import LiveFilter
+from captures.live.capture import LiveCapture
+from captures.live.processes import processes_behind
+from captures.live.recorder import Match, Recorder
+from captures.live.ring import Ring, ring_source
+from captures.live.sniffer import Sniffer, Taken
+from captures.packets.spool import DEFAULT_SPOOL, Quota
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, names_of
+from kproxy.cli.lines import request_text, response_text
+from kproxy.cli.selecting import Selecting
+from kproxy.cli.showing import Showing, ended_by_signals, flush
+from kproxy.cli.sizes import LEAST_SPOOL, Size
+from kproxy.cli.summary import Tally, notes
+
+if TYPE_CHECKING:
+    from kproxy.cli.sniff import Opened
+
+_COUNTER_SECONDS = 0.5
+_WORTH_A_WORD = 16 << 20  # bytes: some seconds of reading
+
+
+class Sniffing:
+    """One run of ``kproxy sniff``.
+
+    :param opened: is taken over
+    :raises click.UsageError: for an option that makes no sense
+    """
+
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        quiet: bool,
+        count: int | None,
+        wanted: str | None,
+        keylog: str | None,
+        hosts: tuple[str, ...],
+        spool: str | None,
+        ring: str | None,
+        keep: str | None,
+        before: int,
+        after: int,
+        keep_dir: str,
+        **showing: Any,
+    ) -> None:
+        self._interface = opened.settings.interface
+        self._find = opened.find
+        self._quiet = quiet
+        self._showing = Showing(**showing)
+        zone = self._showing.zone
+        self._selecting = Selecting(filter_option(wanted, zone), zone=zone, count=None if quiet else count)
+        self._keep = filter_option(keep, zone)
+        self._keylog = keylog_option(keylog, growing=True)
+        self._names = names_of(hosts)
+        self._limit = DEFAULT_SPOOL if spool is None else _size("--spool", spool)
+        self._told = False
+        self._folder: Path | None = None
+        self._recorder: Recorder | None = None
+        if ring is None:
+            self._ring = Ring(self._limit, first=opened.output)
+        else:
+            size = _size("--ring", ring)
+            self._folder = _ring_folder(Path(keep_dir))
+            self._ring = Ring(size, folder=self._folder)
+            self._recorder = Recorder(self._folder, size, Path(keep_dir), before, after, _notice)
+        reads = self._reads = not quiet or keep is not None
+        self._sniffer = Sniffer(
+            opened.device,
+            self._ring,
+            _notice,
+            most=None if reads else count,
+            last_resort=reads or self._recorder is not None,
+        )
+
+    def run(self) -> int:
+        """Capture until the end; returns the exit code.
+
+        :raises OSError: if nothing can be written
+        """
+        before = signal.signal(signal.SIGUSR1, self._asked)
+        try:
+            self._sniffer.start()
+            if self._recorder is not None:
+                self._recorder.start()
+            _notice(f"capturing on {self._interface} as {_me()}; Ctrl-C ends it")
+            with ended_by_signals(self._sniffer.stop):
+                clean = self._read() if self._reads else self._wait()
+            return EXIT_UNREADABLE if self._sniffer.failure else 0 if clean else EXIT_INCOMPLETE
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+            if self._sniffer.running:
+                self._sniffer.stop()
+                self._sniffer.join()
+            self._ring.close()
+            if self._find is not None:
+                self._find.close()
+            if self._folder is not None:
+                with suppress(OSError):  # something that is not ours is in it
+                    self._folder.rmdir()
+
+    def _asked(self, *_: object) -> None:
+        if self._recorder is not None:
+            self._recorder.keep_now("asked", "the request to keep this moment (SIGUSR1)")
+        else:  # as tcpdump does; past sys.stderr, which must not be entered while it is in use
+            os.write(2, f"{counts_line(self._sniffer.taken)}\n".encode())
+
+    def _wait(self) -> bool:
+        """Wait for the end, with a counter on a terminal."""
+        terminal = sys.stderr.isatty()
+        while self._sniffer.running:
+            self._sniffer.join(_COUNTER_SECONDS)
+            if terminal:
+                click.echo(f"\r{self._sniffer.taken.captured:,} packets", nl=False, err=True)
+        if terminal:
+            click.echo("\r", nl=False, err=True)
+        self._end()
+        return True
+
+    def _read(self) -> bool:
+        """Show, or look at, what is captured; returns whether all of it could be read and decoded."""
+        source = ring_source(self._ring, self._sniffer.stop, Quota(self._limit))
+        capture = LiveCapture(
+            source, self._sniffer, self._names, self._find or processes_behind, keylog=self._keylog
+        )
+        reader = self._showing.reader(capture, live=True)
+        tally, kept = Tally(), LiveFilter(self._keep, reader)
+
+        def look(exchange: Exchange) -> None:
+            if self._keep is not None and self._recorder is not None and kept.fits(exchange):
+                self._recorder.match(_match(exchange))
+
+        exchanges = self._counted(self._selecting.as_they_come(capture, reader, self._pause, look), tally)
+        if self._quiet:
+            deque(exchanges, maxlen=0)
+        else:
+            self._showing.show(exchanges, live=True)
+        self._sniffer.stop()  # there may be more than was asked for
+        flush()
+        for note in notes(capture):
+            _notice(note)
+        self._end()
+        if not self._quiet:
+            to_terminal = self._showing.terminal and not self._showing.as_json
+            click.echo(tally.sentence(capture), err=not to_terminal)
+        return tally.clean(capture)
+
+    def _pause(self) -> None:
+        """Let what was printed be seen; say how it stands when the end takes its time."""
+        flush()
+        waiting = self._ring.waiting
+        if self._sniffer.stopping and waiting > _WORTH_A_WORD and not self._told:
+            self._told = True
+            _notice(f"{waiting >> 20} MiB are still to be read; Ctrl-C again ends at once")
+
+    @staticmethod
+    def _counted(exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
+        for exchange in exchanges:
+            tally.add(exchange)
+            yield exchange
+
+    def _end(self) -> None:
+        """Wait until all is saved, and say what became of the packets."""
+        self._sniffer.join()
+        if self._recorder is not None:
+            self._recorder.close()
+        if self._sniffer.failure:
+            _notice(self._sniffer.failure)
+        click.echo(counts_line(self._sniffer.taken), err=True)
+
+
+def _notice(text: str) -> None:
+    """Tell the user something, from any thread."""
+    click.echo(f"kproxy: {text}", err=True)
+
+
+def _size(option: str, text: str) -> int:
+    try:
+        return Size(LEAST_SPOOL).convert(text, None, None)
+    except click.BadParameter as error:
+        raise click.UsageError(f"{option}: {error.message}") from None
+
+
+def _match(exchange: Exchange) -> Match:
+    text = f"{request_text(exchange)}  {exchange.client} > {exchange.broker}  {response_text(exchange)[0]}"
+    return Match(exchange.time, exchange.time + (exchange.latency or 0), exchange.api or "unknown", text)
+
+
+def _ring_folder(folder: Path) -> Path:
+    """Make the folder for the chunks of a ring.
+
+    :raises click.UsageError: if it cannot be made
+    """
+    path = folder / f"ring-{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{os.getpid()}"
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise click.UsageError(
+            f"--keep-dir: {path} cannot be made by {_me()}: {error.strerror}; -Z chooses another user"
+        ) from None
+    return path
+
+
+def _me() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
+
+
+def counts_line(taken: Taken) -> str:
+    """Return what became of the packets, in the words of tcpdump."""
+    parts = [
+        f"{taken.captured:,} packets captured",
+        f"{taken.received:,} received by the capture filter",
+        f"{taken.dropped:,} dropped by the kernel",
+        f"{taken.interface_dropped:,} dropped by the interface",
+    ]
+    if taken.not_written:
+        parts.append(f"{taken.not_written:,} not recorded")
+    if taken.unread:
+        parts.append(f"{taken.unread:,} dropped from disk before they were read")
+    return ", ".join(parts)
