@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from kproxy.cli.completion import completion
 from kproxy.cli.export import export
 from kproxy.cli.read import read
+from kproxy.cli.sniff import sniff
 from kproxy.cli.stats import stats
+
+# numpy's linear algebra, which nothing here uses, starts a thread for each processor; these spin for a while
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 EPILOG = """\b
 Examples:
@@ -15,13 +21,15 @@ Examples:
   kproxy read -V -c 3 kafka.pcap             the first three, every field
   kproxy read --exchange 17 kafka.pcap       one of them, byte by byte
   kproxy read --json kafka.pcap | jq .api    for programs
+  sudo kproxy sniff -i eth0 tcp port 9092    live, as tcpdump would capture it
   kproxy stats kafka.pcap                    what it adds up to: APIs, clients, topics ...
   kproxy export kafka.pcap -o group.mmd      a picture; also .pcapng .jsonl .csv .parquet
+  kproxy read /var/tmp/ring                  rotated files are one capture
   tcpdump -w - port 9092 | kproxy read -     from a pipe
 
 \b
-Exit codes: 0 all decoded, 1 a file could not be read, 2 wrong usage,
-3 something was lost, undecodable, or there was no Kafka in it.
+Exit codes: 0 all decoded, 1 nothing could be read, 2 wrong usage, 3 something was
+lost, undecodable, or one of several files unreadable, or there was no Kafka in it.
 """
 
 
@@ -39,6 +47,7 @@ def main() -> None:
 
 
 main.add_command(read)
+main.add_command(sniff)
 main.add_command(stats)
 main.add_command(export)
 main.add_command(completion)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import tzinfo
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.showing import ended_by_signals
+
 if TYPE_CHECKING:
+    from captures.exchanges import Capture
     from captures.filters import Filter
+    from captures.names import Names
     from captures.packets.tls import KeyLog
 
 EXIT_UNREADABLE = 1
 EXIT_INCOMPLETE = 3
 
 
-def keylog_option(path: str | None) -> KeyLog | None:
+def keylog_option(path: str | None, *, growing: bool = False) -> KeyLog | None:
     """Return the key log of ``--keylog``, None if it was not given.
 
+    :param growing: the capture goes on, and so may the key log: it is followed, and need not be there yet
     :raises click.UsageError: if it cannot be read
     """
     if path is None:
@@ -27,9 +35,43 @@ def keylog_option(path: str | None) -> KeyLog | None:
     from captures.packets.tls import KeyLog
 
     try:
-        return KeyLog(path)
+        keylog = KeyLog(path, growing=growing)
     except OSError as error:
         raise click.UsageError(f"the key log {path} cannot be read: {error.strerror}") from None
+    if not Path(path).exists():
+        click.echo(f"the key log {path} is not there yet: it is read as soon as it is", err=True)
+    return keylog
+
+
+hosts_option = click.option(
+    "--hosts",
+    type=click.Path(),
+    multiple=True,
+    metavar="FILE",
+    help="Name addresses: a hosts file, or what 'kubectl get pods -A -o wide' prints; may be given several times.",
+)
+
+
+align_option = click.option(
+    "--align-clocks",
+    is_flag=True,
+    help="Bring captures of several hosts to one clock, by the packets that more than one of them has.",
+)
+
+
+def names_of(hosts: Sequence[str]) -> Names:
+    """Return the names in the files of ``--hosts``.
+
+    :raises click.UsageError: if one cannot be read, with the line that makes no sense
+    """
+    from captures.names import NamesError, read_names
+
+    try:
+        return read_names(hosts)
+    except NamesError as error:
+        raise click.UsageError(f"--hosts: {error}") from None
+    except OSError as error:
+        raise click.UsageError(f"--hosts: {error.filename} cannot be read: {error.strerror}") from None
 
 
 def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:
@@ -47,27 +89,89 @@ def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:
         raise click.UsageError(f"the filter is not understood: {error.render()}") from None
 
 
-class reading_progress:  # noqa: N801  # a context manager, used like a function
-    """Shows the reading of a large capture on a terminal; does nothing elsewhere."""
+def opened_capture(
+    files: Sequence[str],
+    keylog: KeyLog | None,
+    names: Names,
+    *,
+    align_clocks: bool = False,
+    follow: bool = False,
+    spool: int | None = None,
+) -> Capture:
+    """Open the capture that files, folders and patterns are together; nothing but its beginning is read yet.
+
+    :param names: what its addresses are called
+    :param align_clocks: whether the files are brought to one clock
+    :param follow: whether more is still being written
+    :param spool: bytes of ``--spool``, None if it was not given
+    :raises CaptureError: if there is nothing that can be read
+    """
+    from captures.exchanges import open_capture
+    from captures.packets.spool import DEFAULT_SPOOL
+
+    limit = DEFAULT_SPOOL if spool is None else spool
+    capture = open_capture(files, keylog=keylog, align_clocks=align_clocks, follow=follow, spool=limit)
+    capture.names = names
+    return capture
+
+
+def read_to_the_end(capture: Capture) -> None:
+    """Read a capture, with a progress bar where it takes time; Ctrl-C ends a pipe where it is.
+
+    :raises CaptureError: if it cannot be read
+    """
+    ending = ended_by_signals(capture.source.stop) if capture.source.live else nullcontext()
+    with ending, progress_bar(f"reading {capture.source.path}") as progress:
+        capture.read(progress)
+
+
+def read_capture(
+    files: Sequence[str],
+    keylog: KeyLog | None,
+    names: Names,
+    *,
+    align_clocks: bool = False,
+    spool: int | None = None,
+) -> Capture:
+    """Open a capture as :func:`opened_capture` does, and read it to the end."""
+    capture = opened_capture(files, keylog, names, align_clocks=align_clocks, spool=spool)
+    read_to_the_end(capture)
+    return capture
+
+
+class progress_bar:  # noqa: N801  # a context manager, used like a function
+    """Shows how far the reading of a large capture is, its rate and the time it still takes.
+
+    Only on a terminal, and only where the size is known.
+    """
 
     LEAST = 64 << 20
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, label: str) -> None:
+        self._label = label
         self._bar: Any = None
+        self._begin = 0.0
         self._shown = 0
 
     def __enter__(self) -> Callable[[int, int | None], None] | None:
+        self._begin = monotonic()
         return self._update if sys.stderr.isatty() else None
 
     def _update(self, done: int, size: int | None) -> None:
         if size is None or size < self.LEAST:
             return
         if self._bar is None:
-            self._bar = click.progressbar(length=size, label=f"reading {self._path}", file=sys.stderr)
+            self._bar = click.progressbar(
+                length=size, label=self._label, item_show_func=self._rate, file=sys.stderr
+            )
             self._bar.__enter__()
-        self._bar.update(done - self._shown)
+        self._bar.length = size  # what a compressed file will come to is an estimate
+        self._bar.update(done - self._shown, done)
         self._shown = done
+
+    def _rate(self, done: int | None) -> str | None:
+        took = monotonic() - self._begin
+        return None if done is None or not took else f"{done / took / 1e6:,.0f} MB/s"
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

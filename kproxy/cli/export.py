@@ -1,4 +1,4 @@
-"""``kproxy export``: chosen exchanges of captures as a file for another program, or another person."""
+"""``kproxy export``: chosen exchanges of a capture as a file for another program, or another person."""
 
 from __future__ import annotations
 
@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
+from kproxy.cli.common import (
+    EXIT_INCOMPLETE,
+    EXIT_UNREADABLE,
+    align_option,
+    filter_option,
+    hosts_option,
+    keylog_option,
+    names_of,
+    progress_bar,
+    read_capture,
+)
 from kproxy.cli.output import as_text, refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
+from kproxy.cli.sizes import spool_option
 from kproxy.cli.times import Moment
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.export.columns import Column
-    from captures.export.mermaid import SequenceDiagram
     from kproxy.cli.selecting import Int64s
 
 FORMATS = ("pcapng", "json", "csv", "parquet", "mermaid")
@@ -75,6 +85,9 @@ _MANY = 20_000
 @click.option(
     "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
 )
+@hosts_option
+@align_option
+@spool_option
 @click.option("--utc", is_flag=True, help="Read times in UTC instead of the local zone.")
 @click.option(
     "--payload",
@@ -94,6 +107,11 @@ _MANY = 20_000
     "--steps", type=click.IntRange(1), default=100, show_default=True, help="Mermaid: longest picture."
 )
 @click.option(
+    "--mark",
+    metavar="FILTER",
+    help="Mark what fits, such as 'error', beside what is marked already: in pcapng a packet comment.",
+)
+@click.option(
     "--scrub",
     is_flag=True,
     help="pcapng: blank record keys, values and headers, SASL tokens and passwords at equal size.",
@@ -106,6 +124,8 @@ _MANY = 20_000
 @click.option("--force", is_flag=True, help="Overwrite OUT if it exists.")
 def export(files: tuple[str, ...], output: str, **options: Any) -> None:
     """Write chosen exchanges of CAPTURE... to OUT.
+
+    CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
     \b
     pcapng   the original packets; synthetic TCP for what was seen decrypted
@@ -136,13 +156,14 @@ def export(files: tuple[str, ...], output: str, **options: Any) -> None:
     except OSError as error:
         click.echo(f"kproxy: {output} could not be written: {error.strerror or error}", err=True)
         sys.exit(EXIT_UNREADABLE)
-    sys.exit(0 if run.exchanges else EXIT_INCOMPLETE)
+    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
 
 
 class Export:
     """One run of ``kproxy export``.
 
     :ivar exchanges: how many were written
+    :ivar clean: whether there were any, and all files could be read
     """
 
     def __init__(
@@ -157,12 +178,16 @@ class Export:
         begin: str | None,
         end: str | None,
         keylog: str | None,
+        hosts: tuple[str, ...],
+        align_clocks: bool,
+        spool: int | None,
         utc: bool,
         payload: str | None,
         show_secrets: bool,
         text: bool,
         columns: str | None,
         steps: int,
+        mark: str | None,
         scrub: bool,
         synthetic: bool,
         force: bool,
@@ -172,14 +197,19 @@ class Export:
         self.format = format_ or _format_of(output)
         zone = UTC if utc else None
         self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone, connections, count)
-        self.keylog = keylog_option(keylog)
+        self.keylog = keylog_option(keylog, growing="-" in files)
+        self.names = names_of(hosts)
+        self.align_clocks = align_clocks
+        self.spool = spool
         self.payload: Any = payload or "full"
         self.show_secrets = show_secrets
         self.text = text
         self.steps = steps
+        self.mark = filter_option(mark, zone)
         self.scrub = scrub
         self.synthetic = synthetic
         self.exchanges = 0
+        self.clean = True
         self._check(payload, columns)
         self.columns = self._columns(columns)
         refuse_to_overwrite(output, files, force=force)
@@ -219,101 +249,94 @@ class Export:
 
     # ------------------------------------------------------------ running
     def run(self) -> None:
-        """Read the captures, and write what was asked for."""
+        """Read the capture, and write what was asked for."""
+        from captures.meaning import words
+        from kproxy.cli.summary import notes as notes_of
+        from kproxy.cli.summary import unreadable
+
         with replacing(self.output) as file:
-            if self.format == "pcapng":
-                notes = self._write_packets(file)
-            elif self.format == "mermaid":
-                notes = self._write_diagram(file)
-            else:
-                notes = self._write_rows(file)
+            capture = read_capture(
+                self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
+            )
+            notes = [*notes_of(capture), *self._write(capture, file)]
+        self.clean = bool(self.exchanges) and not unreadable(capture)
         if not self.exchanges:
             notes.append("no exchange was selected")
         for note in notes:
             click.echo(f"kproxy: {note}", err=True)
         where = "standard output" if self.output == "-" else self.output
-        click.echo(f"{_plural(self.exchanges, 'exchange')} written to {where}.", err=True)
+        click.echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
 
-    def _write_packets(self, file: BinaryIO) -> list[str]:
+    def _write(self, capture: Capture, file: BinaryIO) -> list[str]:
+        """Write what is selected; return what there is to be said about it."""
+        from captures.exchanges import ExchangeReader
+
+        # a filter may ask for what only a reader that shows nothing learns
+        finder = ExchangeReader(capture, annotate=False, gist=False)
+        if self.mark is not None:
+            for exchange in self.mark.exchanges(finder):
+                capture.notes.mark(exchange.row)
+        indexes = self.selecting.indexes(capture, finder)
+        if self.format == "pcapng":
+            return self._write_packets(capture, indexes, file)
+        bodies = {"request", "response", "decoded", "masked"} & {column.name for column in self.columns}
+        reader = ExchangeReader(
+            capture,
+            show_secrets=self.show_secrets,
+            payload=self.payload,
+            annotate=self.format == "json" or bool(bodies),
+            gist=self.format != "json",
+        )
+        self.exchanges = self._write_exchanges(capture, _read(reader, indexes), file)
+        return []
+
+    def _write_packets(self, capture: Capture, indexes: Int64s, file: BinaryIO) -> list[str]:
         from captures.export.capture_file import CaptureFileWriter
         from captures.export.selection import Selection
+        from captures.meaning import words
 
         writer = CaptureFileWriter(file, scrub=self.scrub, synthetic=self.synthetic)
-        for path, capture, _, indexes in self._captures(decode=False):
-            order = capture.table.order()
-            with reading_progress(path) as progress:
-                writer.write(Selection(capture, order[indexes]), progress=progress)
+        with progress_bar("writing packets") as progress:
+            writer.write(Selection(capture, capture.table.order()[indexes]), progress=progress)
         written = writer.written
         self.exchanges = written.exchanges
         made = f", {written.synthetic:,} of them synthetic" if written.synthetic else ""
-        return [f"{_plural(written.packets, 'packet')}{made}", *writer.notes]
+        return [f"{words.counted(written.packets, 'packet')}{made}", *writer.notes]
 
-    def _write_diagram(self, file: BinaryIO) -> list[str]:
-        from captures.export.mermaid import SequenceDiagram
-
-        diagram: SequenceDiagram = SequenceDiagram(max_steps=self.steps)
-        for _, capture, reader, indexes in self._captures():
-            self.exchanges += diagram.add(capture, _read(reader, indexes))
-        with as_text(file) as text:
-            diagram.write(text)
-        return []
-
-    def _write_rows(self, file: BinaryIO) -> list[str]:
+    def _write_exchanges(self, capture: Capture, exchanges: Iterator[Exchange], file: BinaryIO) -> int:
+        """Write decoded exchanges; return how many."""
         match self.format:
+            case "mermaid":
+                from captures.export.mermaid import SequenceDiagram
+
+                diagram = SequenceDiagram(max_steps=self.steps)
+                count = diagram.add(capture, exchanges)
+                with as_text(file) as text:
+                    diagram.write(text)
+                return count
             case "json":
                 from captures.export.jsonlines import write_json_lines
 
-                self.exchanges = write_json_lines(self._exchanges(), file, text=self.text)
+                return write_json_lines(exchanges, file, text=self.text)
             case "csv":
                 from captures.export.csv_export import write_csv
 
                 with as_text(file) as text:
-                    self.exchanges = write_csv(self._exchanges(), text, self.columns)
+                    return write_csv(exchanges, text, self.columns)
             case _:
                 from captures.export.parquet import write_parquet
 
-                self.exchanges = write_parquet(self._exchanges(), file, self.columns)
-        return []
-
-    def _exchanges(self) -> Iterator[Exchange]:
-        for _, _, reader, indexes in self._captures():
-            yield from _read(reader, indexes)
-
-    def _captures(self, *, decode: bool = True) -> Iterator[tuple[str, Capture, ExchangeReader, Int64s]]:
-        """Yield the captures with a reader and the indexes of what is to be written."""
-        from captures.exchanges import ExchangeReader, open_capture
-        from kproxy.cli.summary import notes
-
-        number = 1
-        for path in self.files:
-            capture = open_capture(path, keylog=self.keylog)
-            with reading_progress(path) as progress:
-                capture.read(progress)
-            for note in notes(capture):
-                click.echo(f"kproxy: {note}", err=True)
-            # a filter may ask for what only a reader that shows nothing learns
-            finder = ExchangeReader(capture, annotate=False, gist=False, first_number=number)
-            indexes = self.selecting.indexes(capture, finder)
-            bodies = {"request", "response", "decoded", "masked"} & {column.name for column in self.columns}
-            reader = ExchangeReader(
-                capture,
-                show_secrets=self.show_secrets,
-                payload=self.payload,
-                annotate=self.format == "json" or bool(bodies),
-                gist=self.format != "json",
-                first_number=number,
-            )
-            yield path, capture, reader if decode else finder, indexes
-            number += len(capture.table)
+                return write_parquet(exchanges, file, self.columns)
 
 
 def _read(reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
     wanted = indexes.tolist()
     if len(wanted) < _MANY or not sys.stderr.isatty():
-        yield from map(reader.exchange, wanted)
+        yield from reader.several(wanted)
         return
-    with click.progressbar(wanted, label="writing", file=sys.stderr) as bar:
-        yield from map(reader.exchange, bar)
+    exchanges = reader.several(wanted)
+    with click.progressbar(exchanges, length=len(wanted), label="writing", file=sys.stderr) as bar:
+        yield from bar
 
 
 def _format_of(output: str) -> str:
@@ -325,7 +348,3 @@ def _format_of(output: str) -> str:
     if suffix in (".pcap", ".cap"):
         raise click.UsageError(f"{suffix} cannot hold comments or more than one link type: write .pcapng")
     raise click.UsageError(f"the name {output!r} does not tell the format: give --format, one of {names}")
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

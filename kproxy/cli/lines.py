@@ -16,6 +16,7 @@ from kproxy.cli.times import clock, milliseconds, zone_name
 GAP = "  "
 _LEAST = {"#": 6, "time": 12, "ms": 8, "client": 14, "broker": 15}
 _MOST = {"client": 24, "broker": 22}
+_LIKELY = 18  # console-consumer, 10.0.12.231:9092
 _NARROW = 100
 
 
@@ -41,16 +42,20 @@ class Lines:
             rest = max(width - fixed, 30)
             self._texts = (rest * 11 // 20, rest - rest * 11 // 20)
 
-    def fit(self, exchanges: list[Exchange]) -> None:
-        """Choose column widths by the first exchanges."""
+    def fit(self, exchanges: list[Exchange], *, more: bool = False) -> None:
+        """Choose column widths by the first exchanges.
+
+        :param more: they are few, and others will come: leave room for longer names
+        """
         if self._width is not None and self._width < _NARROW:
             return
         for name, values in (
             ("client", [shown_client(exchange) for exchange in exchanges]),
-            ("broker", [exchange.broker for exchange in exchanges]),
+            ("broker", [exchange.shown_broker for exchange in exchanges]),
         ):
             longest = max(map(len, values), default=0)
-            extra = min(max(longest, _LEAST[name]), _MOST[name]) - self._columns[name]
+            least = _LIKELY if more else _LEAST[name]
+            extra = min(max(longest, least), _MOST[name]) - self._columns[name]
             self._columns[name] += extra
             if self._width is not None:
                 rest = sum(self._texts) - extra
@@ -69,11 +74,11 @@ class Lines:
     def line(self, exchange: Exchange) -> str:
         """Return the line of one exchange."""
         columns = self._columns
-        client, broker = shown_client(exchange), exchange.broker
+        client, broker = shown_client(exchange), exchange.shown_broker
         latency = "-" if exchange.latency is None else milliseconds(exchange.latency)
         request, response, colour = request_text(exchange), *response_text(exchange)
         cells = [
-            f"{exchange.number:>{columns['#']}}",
+            f"{'*' if exchange.note.marked else ''}{exchange.number}".rjust(columns["#"]),
             clock(exchange.time, self._zone),
             f"{latency:>{columns['ms']}}",
             self._repeated(self._cell(client, columns["client"]), client == self._last[0]),
@@ -97,8 +102,8 @@ def _cut(text: str, width: int) -> str:
 
 
 def shown_client(exchange: Exchange) -> str:
-    """Return the client ID, or the client's address where it has none."""
-    return exchange.client_id or exchange.client
+    """Return the client ID, or the client's name or address where it has none."""
+    return exchange.client_id or exchange.shown_client
 
 
 def request_text(exchange: Exchange) -> str:

@@ -18,14 +18,17 @@ def refuse_to_overwrite(output: str, captures: Iterable[str], *, force: bool) ->
     """Check that a file may be written.
 
     :param output: its path, ``-`` for standard output
-    :param captures: files that are read, which are never overwritten
+    :param captures: files, folders and patterns that are read, which are never overwritten
     :param force: whether another file may be
     :raises click.UsageError: if it may not
     """
+    from captures.packets.files import STANDARD_INPUT, expanded
+
     out = Path(output)
     if output == "-" or not out.exists():
         return
-    if any(name != "-" and Path(name).exists() and out.samefile(name) for name in captures):
+    read = (name for path in captures for name in expanded(path) if name != STANDARD_INPUT)
+    if any(Path(name).exists() and out.samefile(name) for name in read):
         raise click.UsageError(f"{output} is one of the captures")
     if not force and out.is_file():
         raise click.UsageError(f"{output} exists; --force overwrites it")

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, tzinfo
-from itertools import chain, islice
+from contextlib import closing
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
+from kproxy.cli.common import (
+    EXIT_INCOMPLETE,
+    EXIT_UNREADABLE,
+    align_option,
+    filter_option,
+    hosts_option,
+    keylog_option,
+    names_of,
+    opened_capture,
+    read_to_the_end,
+)
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
+from kproxy.cli.showing import Showing, echo, ended_by_signals, flush
+from kproxy.cli.sizes import spool_option
 from kproxy.cli.times import Moment
 
 if TYPE_CHECKING:
-    from captures.exchanges import Capture, Exchange
+    from captures.exchanges import Capture, Exchange, ExchangeReader
     from kproxy.cli.summary import Tally
 
-_SAMPLE = 200  # exchanges that decide the column widths
 
-
-@click.command(short_help="Show the exchanges of captures.")
+@click.command(short_help="Show the exchanges of a capture.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE...")
 @click.option("-V", "--verbose", is_flag=True, help="Show every field of requests and responses.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per exchange (docs/json.md).")
 @click.option(
     "--exchange", "number", type=click.IntRange(1), metavar="N", help="Show exchange N byte by byte."
 )
+@click.option("-F", "--follow", is_flag=True, help="Show what is still being written to FILE, like tail -f.")
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
 @click.option(
     "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'api == Fetch and latency > 100ms'."
@@ -41,6 +51,8 @@ _SAMPLE = 200  # exchanges that decide the column widths
 @click.option(
     "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
 )
+@hosts_option
+@align_option
 @click.option(
     "-w",
     "--write",
@@ -49,6 +61,7 @@ _SAMPLE = 200  # exchanges that decide the column widths
     help="Write the packets of what is shown to a pcapng file too; kproxy export knows other formats.",
 )
 @click.option("--force", is_flag=True, help="With --write: overwrite OUT if it exists.")
+@spool_option
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them.")
 @click.option(
@@ -70,9 +83,13 @@ _SAMPLE = 200  # exchanges that decide the column widths
 def read(files: tuple[str, ...], **options: Any) -> None:
     """Show the Kafka exchanges in FILE..., one line each.
 
-    FILE is a pcap or pcapng capture, plain or compressed with gzip or zstd; - reads standard input. Kafka is found
-    on any port by its content. Each line has a request with its response: time, latency, client, broker, what was
-    asked and what was answered.
+    FILE is a pcap or pcapng capture, plain or compressed with gzip or zstd, or a folder of captures; - reads standard
+    input. Several files are one capture in the order of time, so rotated files may be given in any order, and
+    connections go on from one to the next. Kafka is found on any port by its content. Each line has a request with its
+    response: time, latency, client, broker, what was asked and what was answered.
+
+    Of a pipe, and with --follow, each exchange is shown as soon as it is complete, until Ctrl-C. tcpdump hands over
+    what it captures at once with -U --immediate-mode.
 
     A response without its request, a request without an answer, bytes that were lost and messages that could not be
     decoded are shown as what they are. The closing line counts them.
@@ -102,89 +119,78 @@ class Reading:
         self,
         files: tuple[str, ...],
         *,
-        verbose: bool,
-        as_json: bool,
         number: int | None,
+        follow: bool,
         count: int | None,
         wanted: str | None,
         begin: str | None,
         end: str | None,
         keylog: str | None,
+        hosts: tuple[str, ...],
+        align_clocks: bool,
         write: str | None,
         force: bool,
-        utc: bool,
-        show_secrets: bool,
-        payload: str,
-        text: bool,
-        color: str,
+        spool: int | None,
+        **showing: Any,
     ) -> None:
-        import os
-
         self.files = files
-        self.verbose = verbose
-        self.as_json = as_json
         self.number = number
-        self.zone: tzinfo | None = UTC if utc else None
-        self.selecting = Selecting(filter_option(wanted, self.zone), begin, end, self.zone, count=count)
-        self.keylog = keylog_option(keylog)
+        self.follow = follow
+        self.spool = spool
+        self.showing = Showing(**showing)
+        zone = self.showing.zone
+        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone, count=count)
+        self.keylog = keylog_option(keylog, growing=follow or "-" in files)
+        self.names = names_of(hosts)
+        self.align_clocks = align_clocks
         self.write = write
         if write is not None:
             refuse_to_overwrite(write, files, force=force)
-        self.show_secrets = show_secrets
-        self.payload: Any = payload
-        self.text = text
-        self.terminal = sys.stdout.isatty()
-        self.color = color == "always" or (
-            color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
-        )
         self.clean = True
-        self._captures: list[Capture] = []
-        self._shown: list[list[int]] = []
+        self._shown: list[int] = []
 
     def run(self) -> None:
-        """Read the files and print what was asked for."""
-        from kproxy.cli.summary import Tally, notes
+        """Read the capture and print what was asked for."""
+        from kproxy.cli.summary import Tally
 
+        capture = opened_capture(
+            self.files,
+            self.keylog,
+            self.names,
+            align_clocks=self.align_clocks,
+            follow=self.follow,
+            spool=self.spool,
+        )
         tally = Tally()
-        exchanges = self._exchanges()
-        if self.as_json:
-            self._print_json(_counted(exchanges, tally))
-        elif self.number is not None:
-            self._print_one(exchanges)
-            self._write()
-            return
+        if self.number is not None:
+            read_to_the_end(capture)
+            self._print_one(capture, self.number)
+        elif capture.source.live:
+            self._show_live(capture, tally)
         else:
-            self._print_lines(_counted(exchanges, tally))
-        self._write()
-        self.clean = tally.clean(self._captures)
-        to_stderr = not self.terminal or self.as_json
-        for capture in self._captures:
-            for note in notes(capture):
-                click.echo(f"kproxy: {note}", err=True)
-        sys.stdout.flush()
-        click.echo(tally.sentence(self._captures), err=to_stderr)
+            read_to_the_end(capture)
+            self._show(capture, tally)
+        self._write(capture)
+        if self.number is None:
+            self._conclude(capture, tally)
+
+    def _conclude(self, capture: Capture, tally: Tally) -> None:
+        from kproxy.cli.summary import notes
+
+        self.clean = tally.clean(capture)
+        for note in notes(capture):
+            click.echo(f"kproxy: {note}", err=True)
+        flush()
+        click.echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
 
     # ------------------------------------------------------------ what to show
-    def _exchanges(self) -> Iterator[Exchange]:
-        number = 1
-        for path in self.files:
-            capture = self._open(path)
-            reader = self._reader(capture, number)
-            number += len(reader)
-            if self.number is None:
-                chosen = self.selecting.exchanges(capture, reader)
-            elif self.number < number:
-                chosen = iter([reader.exchange(self.number - (number - len(reader)))])
-            else:
-                continue
-            for exchange in chosen:
-                if self.write is not None:
-                    self._shown[-1].append(exchange.row)
-                yield exchange
-            if self.number is not None or self.selecting.enough:
-                return
+    def _counted(self, exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
+        for exchange in tally.counting(exchanges):
+            if self.write is not None:
+                self._shown.append(exchange.row)
+            yield exchange
 
-    def _write(self) -> None:
+    def _write(self, capture: Capture) -> None:
         """Write the packets of what was shown."""
         if self.write is None:
             return
@@ -192,82 +198,67 @@ class Reading:
         from captures.export.selection import Selection
 
         with replacing(self.write) as file:
-            writer = CaptureFileWriter(file)
-            for capture, rows in zip(self._captures, self._shown, strict=True):
-                writer.write(Selection(capture, rows))
-
-    def _open(self, path: str) -> Capture:
-        from captures.exchanges import open_capture
-
-        capture = open_capture(path, keylog=self.keylog)
-        self._captures.append(capture)
-        self._shown.append([])
-        with reading_progress(path) as progress:
-            capture.read(progress)
-        return capture
-
-    def _reader(self, capture: Capture, number: int) -> Any:
-        from captures.exchanges import ExchangeReader
-
-        return ExchangeReader(
-            capture,
-            show_secrets=self.show_secrets,
-            payload=self.payload,
-            annotate=self.as_json or self.verbose or self.number is not None,
-            gist=not self.as_json,
-            first_number=number,
-        )
+            CaptureFileWriter(file).write(Selection(capture, self._shown))
 
     # ------------------------------------------------------------ how to show it
-    def _print_lines(self, exchanges: Iterator[Exchange]) -> None:
-        from kproxy.cli.lines import Lines
-        from kproxy.cli.tree import exchange_tree
+    def _show_live(self, capture: Capture, tally: Tally) -> None:
+        """Print exchanges as they complete, until the capture ends, or is stopped."""
+        reader = self.showing.reader(capture, live=True)
+        exchanges = self.selecting.as_they_come(capture, reader, pause=flush)
+        with ended_by_signals(capture.source.stop):
+            self.showing.show(self._counted(exchanges, tally), live=True)
+        capture.source.stop()  # there may be more than was asked for
 
-        width = shutil.get_terminal_size().columns if self.terminal else None
-        lines = Lines(width, self.zone, color=self.color)
-        sample = list(islice(exchanges, _SAMPLE))
-        lines.fit(sample)
-        if sample:
-            self._echo(lines.header(sample[0].time))
-        for exchange in chain(sample, exchanges):
-            self._echo(lines.line(exchange))
-            if self.verbose:
-                for line in exchange_tree(exchange, color=self.color):
-                    self._echo(line)
+    def _show(self, capture: Capture, tally: Tally) -> None:
+        reader = self.showing.reader(capture)
+        if self.showing.as_json and self.selecting.wanted is None:
+            self._print_json(capture, reader, tally)
+        else:  # a filter decodes what it lets pass
+            self.showing.show(self._counted(self.selecting.exchanges(capture, reader), tally))
 
-    def _print_json(self, exchanges: Iterable[Exchange]) -> None:
+    def _print_json(self, capture: Capture, reader: ExchangeReader, tally: Tally) -> None:
+        """Print all exchanges, decoded by as many processes as there are processors."""
+        from captures.exchanges.parallel import in_parallel
+
+        indexes = self.selecting.indexes(capture, reader)
+        with closing(in_parallel(reader, indexes, self._json_share)) as shares:
+            for lines, counted in shares:
+                sys.stdout.buffer.write(lines)
+                tally.merge(counted)
+        if self.write is not None:
+            self._shown = [reader.row(index) for index in indexes.tolist()]
+
+    def _json_share(self, exchanges: Iterable[Exchange]) -> tuple[bytes, Tally]:
+        """Return some exchanges as JSON lines, and what was counted."""
         from captures.export.jsonlines import write_json_lines
+        from kproxy.cli.summary import Tally
 
-        write_json_lines(exchanges, sys.stdout.buffer, text=self.text)
+        lines, tally = BytesIO(), Tally()
+        write_json_lines(tally.counting(exchanges), lines, text=self.showing.text)
+        return lines.getvalue(), tally
 
-    def _print_one(self, exchanges: Iterator[Exchange]) -> None:
+    def _print_one(self, capture: Capture, number: int) -> None:
         from kproxy.cli.lines import Lines
-        from kproxy.cli.tree import exchange_tree, problem_lines, traced_frame
+        from kproxy.cli.tree import comment_lines, exchange_tree, problem_lines, traced_frame
 
-        exchange = next(exchanges, None)
-        if exchange is None:
-            total = sum(len(capture.table) for capture in self._captures)
-            raise click.UsageError(f"there is no exchange {self.number}: the capture has {total:,}")
-        self._echo(Lines(None, self.zone, color=self.color).line(exchange))
+        reader = self.showing.reader(capture, annotate=True)
+        if number > len(reader):
+            raise click.UsageError(f"there is no exchange {number}: the capture has {len(capture.table):,}")
+        exchange = reader.exchange(number - 1)
+        self._shown.append(exchange.row)
+        echo(Lines(None, self.showing.zone, color=self.showing.color).line(exchange))
         if exchange.request is exchange.response is None:  # raw SASL tokens have no fields
-            for line in exchange_tree(exchange, color=self.color):
-                self._echo(line)
+            for line in exchange_tree(exchange, color=self.showing.color):
+                echo(line)
             return
+        for line in comment_lines(exchange):
+            echo(line)
         masked = set(exchange.annotations.masked)
         for side, body in (("request", exchange.request), ("response", exchange.response)):
             if body is not None:
-                self._echo("")
+                echo("")
                 for line in traced_frame(body, side, exchange.annotations.decoded, masked=masked):
-                    self._echo(line)
+                    echo(line)
         for line in problem_lines(exchange):
-            self._echo(line)
+            echo(line)
         self.clean = exchange.decoded_fully
-
-    def _echo(self, line: str) -> None:
-        sys.stdout.write(f"{line}\n")
-
-
-def _counted(exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
-    for exchange in exchanges:
-        tally.add(exchange)
-        yield exchange

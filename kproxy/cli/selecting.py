@@ -1,10 +1,11 @@
-"""Which exchanges of several captures a command is to work on: by filter, time, connection, count."""
+"""Which exchanges of a capture a command is to work on: by filter, time, connection, count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kproxy.cli.times import resolve
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Selecting:
-    """Selects exchanges, capture after capture.
+    """Selects exchanges of a capture.
 
     :param wanted: the filter, None lets all pass
     :param begin: moment before which nothing is selected, as :class:`~kproxy.cli.times.Moment` takes it
     :param end: moment after which nothing is
     :param connections: ids of connections, empty selects all
-    :param count: how many exchanges at most, over all captures
+    :param count: how many exchanges at most
     """
 
     wanted: Filter | None = None
@@ -36,8 +37,6 @@ class Selecting:
     zone: tzinfo | None = None
     connections: tuple[int, ...] = ()
     count: int | None = None
-    _first: int | None = None
-    _taken: int = 0
 
     def indexes(self, capture: Capture, reader: ExchangeReader) -> Int64s:
         """Return the indexes of the selected exchanges, as :meth:`ExchangeReader.exchange` takes them, rising.
@@ -50,24 +49,54 @@ class Selecting:
         return np.array(found, np.int64)
 
     def exchanges(self, capture: Capture, reader: ExchangeReader) -> Iterator[Exchange]:
-        """Yield the selected exchanges of a capture, each decoded once."""
+        """Yield the selected exchanges, each decoded once."""
+        if self.wanted is None:
+            yield from reader.several(self.indexes(capture, reader).tolist())
+            return
         for index, exchange in self._walk(capture, reader):
             yield reader.exchange(index) if exchange is None else exchange
 
-    @property
-    def enough(self) -> bool:
-        """Whether as many were selected as were wanted."""
-        return self.count is not None and self._taken >= self.count
+    def as_they_come(
+        self,
+        capture: Capture,
+        reader: ExchangeReader,
+        pause: Callable[[], None],
+        look: Callable[[Exchange], None] = lambda _: None,
+    ) -> Iterator[Exchange]:
+        """Yield the selected exchanges of a capture that grows, each as soon as it is complete.
+
+        :param reader: one that is live
+        :param pause: called whenever all was yielded that has come
+        :param look: called with every exchange, selected or not
+        """
+        return islice(self._coming(capture, reader, pause, look), self.count)
+
+    def _coming(
+        self,
+        capture: Capture,
+        reader: ExchangeReader,
+        pause: Callable[[], None],
+        look: Callable[[Exchange], None],
+    ) -> Iterator[Exchange]:
+        from captures.filters.live import LiveFilter
+
+        wanted = LiveFilter(self.wanted, reader)
+        for rows in capture.updates():
+            low, high = self.bounds(capture)
+            for exchange in reader.take(rows.tolist()):
+                look(exchange)
+                fits = wanted.fits(exchange)  # asked about all: it learns from them
+                if self.connections and exchange.connection not in self.connections:
+                    continue
+                if fits and (low is None or exchange.time >= low) and (high is None or exchange.time <= high):
+                    yield exchange
+            pause()
 
     def bounds(self, capture: Capture) -> tuple[int | None, int | None]:
-        """Return begin and end in ns since the epoch, None where not limited.
-
-        What counts from the first packet counts from that of the first capture.
-        """
-        if self._first is None and len(capture.connections):
-            self._first = int(capture.connections.first_time.min())
-        low = resolve(self.begin, self._first or 0, self.zone) if self.begin else None
-        high = resolve(self.end, self._first or 0, self.zone) if self.end else None
+        """Return begin and end in ns since the epoch, None where not limited."""
+        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
+        low = resolve(self.begin, first, self.zone) if self.begin else None
+        high = resolve(self.end, first, self.zone) if self.end else None
         return low, high
 
     def rows(self, capture: Capture) -> NDArray[np.bool_]:
@@ -88,29 +117,13 @@ class Selecting:
         return mask
 
     def _walk(self, capture: Capture, reader: ExchangeReader) -> Iterator[tuple[int, Exchange | None]]:
-        """Yield indexes of selected exchanges, with the exchange where it had to be decoded."""
-        for index, exchange in self._fitting(capture, reader):
-            if self.enough:
-                return
-            self._taken += 1
-            yield index, exchange
+        """Return indexes of selected exchanges, with the exchange where it had to be decoded."""
+        return islice(self._fitting(capture, reader), self.count)
 
     def _fitting(self, capture: Capture, reader: ExchangeReader) -> Iterator[tuple[int, Exchange | None]]:
-        order = capture.table.order()
-        chosen = self.rows(capture)[order]
-        if self.wanted is None:
-            for index in chosen.nonzero()[0].tolist():
-                yield index, None
+        chosen = self.rows(capture)
+        if self.wanted is not None:
+            yield from self.wanted.fitting(reader, among=chosen)
             return
-        from captures.filters import TableColumns, context_of
-
-        context = context_of(reader, self.wanted)
-        matches, undecided = self.wanted.mask(TableColumns.of(capture), context)
-        sure, possible = matches[order], (matches | undecided)[order]
-        for index in (chosen & possible).nonzero()[0].tolist():
-            if sure[index]:
-                yield index, None
-                continue
-            exchange = reader.exchange(index)
-            if self.wanted.match(exchange, context):
-                yield index, exchange
+        for index in chosen[capture.table.order()].nonzero()[0].tolist():
+            yield index, None

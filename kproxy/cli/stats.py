@@ -1,4 +1,4 @@
-"""``kproxy stats``: captures to tables of figures."""
+"""``kproxy stats``: a capture to tables of figures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, reading_progress
+from kproxy.cli.common import (
+    EXIT_INCOMPLETE,
+    EXIT_UNREADABLE,
+    align_option,
+    filter_option,
+    hosts_option,
+    keylog_option,
+    names_of,
+    read_capture,
+)
 from kproxy.cli.selecting import Selecting
+from kproxy.cli.sizes import spool_option
 from kproxy.cli.times import Moment, clock, zone_name
 
 if TYPE_CHECKING:
@@ -31,7 +41,7 @@ _ROWS_IN_OVERVIEW = 10
 _ROWS_OF_ONE = 40
 
 
-@click.command(short_help="Show what captures add up to.")
+@click.command(short_help="Show what a capture adds up to.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
 @click.option(
     "--by",
@@ -62,6 +72,9 @@ _ROWS_OF_ONE = 40
 @click.option(
     "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
 )
+@hosts_option
+@align_option
+@spool_option
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
 @click.option(
     "--color",
@@ -71,6 +84,8 @@ _ROWS_OF_ONE = 40
 )
 def stats(files: tuple[str, ...], **options: Any) -> None:
     """Show what the Kafka traffic in CAPTURE... adds up to.
+
+    CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
     \b
     api         per API and version: counts, errors, bytes, latency percentiles
@@ -113,6 +128,9 @@ class Stats:
         begin: str | None,
         end: str | None,
         keylog: str | None,
+        hosts: tuple[str, ...],
+        align_clocks: bool,
+        spool: int | None,
         utc: bool,
         color: str,
     ) -> None:
@@ -133,7 +151,10 @@ class Stats:
         self.zone: tzinfo | None = UTC if utc else None
         self.terminal = sys.stdout.isatty()
         self.selecting = Selecting(filter_option(wanted, self.zone), begin, end, self.zone)
-        self.keylog = keylog_option(keylog)
+        self.keylog = keylog_option(keylog, growing="-" in files)
+        self.names = names_of(hosts)
+        self.align_clocks = align_clocks
+        self.spool = spool
         if quick and self.selecting.wanted is not None and self.selecting.wanted.needs_bodies:
             raise click.UsageError("--quick decodes no bodies, which this filter needs")
         self.color = color == "always" or (
@@ -145,52 +166,37 @@ class Stats:
         self.clients: ClientStats = ClientStats()
         self.topics: TopicStats = TopicStats(self._topic_name)
         self.throttling: ThrottleStats = ThrottleStats()
-        self.connections: list[tuple[ConnectionStats, int | None, int | None]] = []
-        self._readers: list[ExchangeReader] = []
-        self._captures: list[Capture] = []
+        self._reader: ExchangeReader | None = None
 
     def run(self) -> None:
-        """Read the files, and print what they add up to."""
+        """Read the capture, and print what it adds up to."""
+        from captures.analysis.connection_stats import ConnectionStats
         from kproxy.cli.summary import Tally, notes
 
+        capture = read_capture(
+            self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
+        )
         tally = Tally()
-        number = 1
-        for path in self.files:
-            capture = self._open(path)
-            if self.quick:
-                self._add_columns(capture)
-            else:
-                self._add(capture, number, tally)
-            number += len(capture.table)
-        for capture in self._captures:
-            for note in notes(capture):
-                click.echo(f"kproxy: {note}", err=True)
-        if not self.quick:
-            self.clean = tally.clean(self._captures)
-        if self.as_json:
-            self._print_json(tally)
+        connections = ConnectionStats(capture)
+        if self.quick:
+            self._add_columns(capture)
         else:
-            self._print_tables(tally)
+            self._add(capture, connections, tally)
+            self.clean = tally.clean(capture)
+        for note in notes(capture):
+            click.echo(f"kproxy: {note}", err=True)
+        rows = self._connection_rows(capture, connections)
+        if self.as_json:
+            self._print_json(capture, tally, rows)
+        else:
+            self._print_tables(capture, tally, rows)
         sys.stdout.flush()
 
     # ------------------------------------------------------------ adding up
-    def _open(self, path: str) -> Capture:
-        from captures.exchanges import open_capture
-
-        capture = open_capture(path, keylog=self.keylog)
-        self._captures.append(capture)
-        with reading_progress(path) as progress:
-            capture.read(progress)
-        return capture
-
-    def _add(self, capture: Capture, number: int, tally: Tally) -> None:
-        from captures.analysis.connection_stats import ConnectionStats
+    def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
         from captures.exchanges import ExchangeReader
 
-        reader = ExchangeReader(capture, annotate=False, gist=False, first_number=number)
-        self._readers.append(reader)
-        connections = ConnectionStats(capture)
-        self.connections.append((connections, *self.selecting.bounds(capture)))
+        self._reader = ExchangeReader(capture, annotate=False, gist=False)
         by_table = {
             "api": self.apis.add,
             "error": self.errors.add,
@@ -200,7 +206,7 @@ class Stats:
             "throttle": self.throttling.add,
         }
         adding = [tally.add, *(by_table[table] for table in self.tables)]
-        for exchange in self.selecting.exchanges(capture, reader):
+        for exchange in self.selecting.exchanges(capture, self._reader):
             for add in adding:
                 add(exchange)
 
@@ -214,21 +220,21 @@ class Stats:
         self.apis.add_columns(capture.table, chosen.nonzero()[0])
 
     def _topic_name(self, topic_id: str) -> str | None:
-        return next(
-            (name for reader in self._readers if (name := reader.knowledge.topic_name(topic_id))), None
-        )
+        return None if self._reader is None else self._reader.knowledge.topic_name(topic_id)
 
     # ------------------------------------------------------------ what came of it
-    def _connections(self) -> list[ConnectionRow]:
+    def _connection_rows(self, capture: Capture, connections: ConnectionStats) -> list[ConnectionRow]:
+        if "connection" not in self.tables:
+            return []
+        begin, end = self.selecting.bounds(capture)
         rows = [
             row
-            for each, low, high in self.connections
-            for row in each.result(begin=low, end=high)
+            for row in connections.result(begin=begin, end=end)
             if row.exchanges or self.selecting.wanted is None
         ]
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges))
 
-    def _print_json(self, tally: Tally) -> None:
+    def _print_json(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
         import msgspec
 
         from captures.exchanges import rfc3339
@@ -240,12 +246,13 @@ class Stats:
                 "first": None if tally.first is None else rfc3339(tally.first),
                 "last": None if tally.first is None else rfc3339(tally.last),
             }
+        shape["names"] = self._names_met(capture)
         made = {
             "api": ("apis", self.apis.to_json),
             "error": ("errors", self.errors.to_json),
             "client": ("clients", self.clients.to_json),
             "topic": ("topics", self.topics.to_json),
-            "connection": ("connections", lambda: [row.to_json() for row in self._connections()]),
+            "connection": ("connections", lambda: [row.to_json() for row in connections]),
             "throttle": ("throttling", self.throttling.to_json),
         }
         for table in self.tables:
@@ -253,16 +260,24 @@ class Stats:
             shape[name] = rows()
         sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
 
-    def _print_tables(self, tally: Tally) -> None:
+    def _names_met(self, capture: Capture) -> dict[str, list[str]]:
+        """Return the names of addresses in the capture, of those that have any."""
+        ends = {
+            end for connection in range(len(capture.connections)) for end in capture.endpoints(connection)
+        }
+        hosts = sorted({end.rpartition(":")[0] for end in ends}) if self.names else []
+        return {host: list(names) for host in hosts if (names := self.names.of_host(host))}
+
+    def _print_tables(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
         width = shutil.get_terminal_size().columns if self.terminal else None
         limit = None if self.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
         if not self.quick:
-            click.echo(tally.sentence(self._captures))
+            click.echo(tally.sentence(capture))
             if tally.first is not None:
                 begin, end = clock(tally.first, self.zone), clock(tally.last, self.zone)
                 click.echo(f"{begin} to {end} {zone_name(tally.first, self.zone)}")
         for name in self.tables:
-            table = self._table(name)
+            table = self._table(name, connections)
             if table.rows:
                 click.echo()
                 for line in table.lines(width, limit, color=self.color):
@@ -270,19 +285,19 @@ class Stats:
             elif not self.overview:
                 click.echo(f"\n{table.title}: none")
 
-    def _table(self, name: str) -> Table:
+    def _table(self, name: str, connections: list[ConnectionRow]) -> Table:
         from kproxy.cli import stats_tables as tables
 
         match name:
             case "api":
                 return tables.api_table(self.apis.result(), waits_known=not self.quick)
             case "error":
-                return tables.error_table(self.errors.result())
+                return tables.error_table(self.errors.result(), self.names)
             case "client":
-                return tables.client_table(self.clients.result())
+                return tables.client_table(self.clients.result(), self.names)
             case "topic":
-                return tables.topic_table(self.topics.result(), partitions=not self.overview)
+                return tables.topic_table(self.topics.result(), self.names, partitions=not self.overview)
             case "connection":
-                return tables.connection_table(self._connections(), self.zone, story=not self.overview)
+                return tables.connection_table(connections, self.names, self.zone, story=not self.overview)
             case _:
-                return tables.throttle_table(self.throttling.result())
+                return tables.throttle_table(self.throttling.result(), self.names)

@@ -1,4 +1,4 @@
-"""The tables of ``kproxy stats``: rows of :mod:`captures.analysis` as text."""
+"""The tables of ``kproxy stats``: rows of :mod:`captures.analysis` as text, with names in the place of addresses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from captures.analysis.percentiles import Percentiles
 from captures.analysis.throttling import ThrottleRow
 from captures.analysis.topic_stats import Flow, PartitionRow, TopicRow
 from captures.meaning import words
+from captures.names import Names
 from kproxy.cli.tables import Column, Row, Table
 from kproxy.cli.times import clock, milliseconds, span
 
@@ -76,7 +77,7 @@ def _times(times: Percentiles | None) -> list[str]:
     return [milliseconds(time) for time in (times.p50, times.p95, times.p99, times.max)]
 
 
-def error_table(rows: list[ErrorRow]) -> Table:
+def error_table(rows: list[ErrorRow], names: Names) -> Table:
     """Errors by API and code."""
     columns = [
         Column("error", least=20),
@@ -95,7 +96,7 @@ def error_table(rows: list[ErrorRow]) -> Table:
                 f"{row.exchanges:,}",
                 f"{row.count:,}" if row.count > row.exchanges else "",
                 f"#{row.first}",
-                words.some(row.clients),
+                words.some(map(names.shown_host, row.clients)),
                 f"expected: {row.reason}" if row.expected else words.clipped(row.message or "", 200),
             ],
             color=None if row.expected else _TROUBLE,
@@ -105,7 +106,7 @@ def error_table(rows: list[ErrorRow]) -> Table:
     return Table("Errors", columns, lines, "first: number of an exchange for read --exchange")
 
 
-def client_table(rows: list[ClientRow]) -> Table:
+def client_table(rows: list[ClientRow], names: Names) -> Table:
     """Clients and what they asked for."""
     columns = [
         Column("client", least=12),
@@ -123,10 +124,10 @@ def client_table(rows: list[ClientRow]) -> Table:
     lines = [
         Row(
             [
-                row.client_id or f"(none) {row.name}",
+                row.client_id or f"(none) {names.shown_host(row.name)}",
                 words.listed(row.software) or "-",
                 words.listed(row.principals),
-                words.some(row.hosts),
+                words.some(map(names.shown_host, row.hosts)),
                 f"{row.connections:,}",
                 f"{row.exchanges:,}",
                 _count(row.errors),
@@ -142,7 +143,7 @@ def client_table(rows: list[ClientRow]) -> Table:
     return Table("Clients", columns, lines)
 
 
-def topic_table(rows: list[TopicRow], *, partitions: bool) -> Table:
+def topic_table(rows: list[TopicRow], names: Names, *, partitions: bool) -> Table:
     """Topics and, if asked for, their partitions: what was produced and fetched, by whom."""
     columns = [
         Column("topic", least=14),
@@ -159,15 +160,15 @@ def topic_table(rows: list[TopicRow], *, partitions: bool) -> Table:
     ]
     lines = []
     for topic in rows:
-        lines.append(_topic_row(topic.topic, f"{len(topic.partitions)}", topic.total))
+        lines.append(_topic_row(topic.topic, f"{len(topic.partitions)}", topic.total, names))
         if partitions:
             lines[-1].cells[1] = ""
-            lines += [_topic_row("", f"{row.partition}", row) for row in topic.partitions]
+            lines += [_topic_row("", f"{row.partition}", row, names) for row in topic.partitions]
     about = "bytes of records as they were sent; records by batch headers"
     return Table("Topics", columns, lines, about)
 
 
-def _topic_row(name: str, partition: str, row: PartitionRow) -> Row:
+def _topic_row(name: str, partition: str, row: PartitionRow, names: Names) -> Row:
     return Row(
         [
             name,
@@ -178,8 +179,8 @@ def _topic_row(name: str, partition: str, row: PartitionRow) -> Row:
             _size(row.fetched.bytes),
             _records(row.fetched),
             _size(row.replicated.bytes),
-            words.some(row.produced.clients),
-            words.some({**row.fetched.clients, **row.replicated.clients}),
+            words.some(map(names.shown_host, row.produced.clients)),
+            words.some(map(names.shown_host, {**row.fetched.clients, **row.replicated.clients})),
             words.listed(f"{count:,} {error}" for error, count in row.errors.items()),
         ],
         color=_TROUBLE if row.errors else None,
@@ -192,7 +193,7 @@ def _records(flow: Flow) -> str:
     return "+".join(filter(None, [_count(flow.records), sets]))
 
 
-def throttle_table(rows: list[ThrottleRow]) -> Table:
+def throttle_table(rows: list[ThrottleRow], names: Names) -> Table:
     """Who was throttled, and for how long."""
     columns = [
         Column("client", least=12),
@@ -209,7 +210,7 @@ def throttle_table(rows: list[ThrottleRow]) -> Table:
     lines = [
         Row(
             [
-                row.client,
+                names.shown_host(row.client),
                 row.api,
                 _count(row.throttled),
                 f"{row.responses:,}",
@@ -241,7 +242,7 @@ def _how(row: ThrottleRow) -> str:
     return words.listed(parts)
 
 
-def connection_table(rows: list[ConnectionRow], zone: tzinfo | None, *, story: bool) -> Table:
+def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | None, *, story: bool) -> Table:
     """Connections and, if asked for, the story of each in a line below it."""
     columns = [
         Column("client", least=15),
@@ -260,8 +261,8 @@ def connection_table(rows: list[ConnectionRow], zone: tzinfo | None, *, story: b
     lines = [
         Row(
             [
-                row.client,
-                row.broker,
+                names.shown(row.client),
+                names.shown(row.broker),
                 words.some(row.client_ids),
                 clock(row.first, zone),
                 span(row.last - row.first),

@@ -32,6 +32,19 @@ def duration_ns(text: str) -> int | None:
     return total if text and at == len(text) else None
 
 
+class Duration(click.ParamType[int]):
+    """A stretch of time, in nanoseconds."""
+
+    name = "TIME"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return it in nanoseconds."""
+        found = value if isinstance(value, int) else duration_ns(value)
+        if found is None:
+            self.fail(f"{value!r} is no stretch of time: write 90s, 2m or 1m30s", param, ctx)
+        return found
+
+
 class Moment(click.ParamType[str]):
     """A time given absolutely, or relative to the first packet: a function of that packet's time and the zone."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from captures.exchanges import Exchange
+from captures.meaning import words
 from dissectors.domains import ERROR_CODE
 from dissectors.error_codes import BY_CODE
 from dissectors.frames import DECOMPRESSED, Body, trace_body
@@ -18,7 +19,8 @@ MAX_TEXT = 160
 
 
 def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
-    """Yield the lines of both decoded bodies."""
+    """Yield the lines of the comment and of both decoded bodies."""
+    yield from comment_lines(exchange)
     for side, body, token in (
         ("request", exchange.request, exchange.tokens[0]),
         ("response", exchange.response, exchange.tokens[1]),
@@ -33,6 +35,12 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
             yield from _inner(exchange.annotations.decoded.get(f"{side}.token"), 2)
     for line in problem_lines(exchange):
         yield click.style(f"{INDENT}{line}", fg="magenta") if color else f"{INDENT}{line}"
+
+
+def comment_lines(exchange: Exchange) -> Iterator[str]:
+    """Yield what is noted of the exchange."""
+    for line in exchange.note.comment.splitlines():
+        yield f"{INDENT}# {words.line(line)}"
 
 
 def problem_lines(exchange: Exchange) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kproxy.cli import main
+from tests.captures.packets.kit import rotated
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "captures" / "samples" / "rebalance.pcap"
@@ -108,10 +109,26 @@ def test_connection_count_and_time(tmp_path: Path) -> None:
     assert found == expected[:9]
 
 
-def test_several_captures_are_numbered_through(tmp_path: Path) -> None:
-    out = tmp_path / "out.csv"
-    run("export", SAMPLE, SAMPLE, "-o", out, "--columns", "number")
-    assert out.read_text().split()[1:] == [str(number) for number in range(1, 805)]
+@pytest.mark.parametrize("capture", [SAMPLE, DATA / "24_k430_tls13_franz.pcap"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("how", ["json", "mermaid", "pcapng", "pcapng --scrub", "pcapng --synthetic"])
+def test_rotated_files_are_one_capture(how: str, capture: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    packets = capture.read_bytes()
+    for number, part in enumerate(rotated(packets, 70)):
+        (folder / f"kafka.pcap{(number * 7 + 2) % 101}").write_bytes(part)
+    keylog = capture.with_suffix(".keylog")
+    keys = ["--keylog", keylog] if keylog.exists() else []
+    for name, given in (("one", capture), ("several", folder)):
+        assert run("export", given, "-o", tmp_path / name, "--format", *how.split(), *keys).exit_code == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "several").read_bytes()
+
+
+def test_a_file_that_cannot_be_read_beside_others(tmp_path: Path) -> None:
+    result = run("export", SAMPLE, tmp_path / "absent.pcap", "-o", tmp_path / "out.jsonl")
+    assert result.exit_code == 3
+    assert "absent.pcap: No such file or directory" in result.stderr
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 402
 
 
 def test_secrets_are_masked_unless_asked_for(recorded_scram: Path, tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ import pytest
 import zstandard
 from click.testing import CliRunner, Result
 
+from captures.exchanges import parallel
 from kproxy.cli import main
+from tests.captures.export.files import needs_tshark, tshark
+from tests.captures.packets.kit import rotated
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "captures" / "samples" / "rebalance.pcap"
@@ -187,9 +190,82 @@ def test_what_is_shown_can_be_written(tmp_path: Path) -> None:
     assert len(objects(run("read", "--json", str(out)))) == 1
 
 
-def test_several_files_are_numbered_through() -> None:
-    numbers = [exchange["number"] for exchange in objects(run("read", "--json", str(SAMPLE), str(SAMPLE)))]
-    assert numbers == list(range(1, 2 * EXCHANGES + 1))
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """The sample as four rotated files, with names that do not tell their order."""
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    parts = rotated(SAMPLE.read_bytes(), 400)
+    for name, part in zip((2, 3, 0, 1), parts, strict=True):
+        (folder / f"kafka.pcap{name}").write_bytes(part)
+    return sorted(str(path) for path in folder.iterdir())
+
+
+def test_rotated_files_are_one_capture(files: list[str], exchanges: list[dict]) -> None:
+    folder = Path(files[0]).parent
+    for given in (files, files[::-1], [str(folder)], [str(folder / "kafka.pcap?")]):
+        assert objects(run("read", "--json", *given)) == exchanges
+    result = run("read", str(folder))
+    assert result.exit_code == 0
+    closing = result.stderr.splitlines()[-1]
+    assert closing.startswith("402 exchanges of 6 clients in 36.7 s, from 4 files: ")
+
+
+def test_a_file_is_read_once(exchanges: list[dict]) -> None:
+    assert objects(run("read", "--json", str(SAMPLE), str(SAMPLE))) == exchanges
+
+
+def test_standard_input_among_files(files: list[str], exchanges: list[dict]) -> None:
+    command = [sys.executable, "-m", "kproxy", "read", "--json", *files[1:], "-"]
+    with Path(files[0]).open("rb") as stdin:
+        done = subprocess.run(command, stdin=stdin, capture_output=True, cwd=ROOT, check=False)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == exchanges
+
+
+def test_a_file_that_cannot_be_read_beside_others(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    result = run("read", *files, str(tmp_path / "absent.pcap"), str(tmp_path / "notes.txt"))
+    assert result.exit_code == 3
+    assert "absent.pcap: No such file or directory" in result.stderr
+    assert "notes.txt: not a capture file" in result.stderr
+    assert len(result.stdout.splitlines()) == EXCHANGES + 1
+
+
+def test_what_is_no_capture_in_a_folder_is_passed_over(files: list[str]) -> None:
+    folder = Path(files[0]).parent
+    (folder / "notes.txt").write_text("remember the milk")
+    result = run("read", str(folder))
+    assert result.exit_code == 0
+    assert f"passed over, as it is no capture: {folder / 'notes.txt'}" in result.stderr
+
+
+def test_damage_names_its_file(files: list[str]) -> None:
+    last = Path(files[1])  # the fourth in time
+    os.truncate(last, last.stat().st_size - 5)
+    result = run("read", *files)
+    assert result.exit_code == 3
+    assert f"{last}: damaged at byte " in result.stderr
+
+
+@needs_tshark
+def test_what_is_shown_of_several_files_can_be_written(files: list[str], tmp_path: Path) -> None:
+    """The same packets, bytes and times as the one file gives."""
+    written = []
+    for name, given in (("one", [str(SAMPLE)]), ("several", files)):
+        written.append(tmp_path / f"{name}.pcapng")
+        run("read", *given, "-Y", "api == JoinGroup", "-w", str(written[-1]))
+    fields = ("frame.time_epoch", "frame.len", "tcp.stream", "tcp.seq_raw", "tcp.payload")
+    wanted = [argument for field in fields for argument in ("-e", field)]
+    one, several = (tshark(path, "-T", "fields", *wanted) for path in written)
+    assert one == several
+    assert len(one) > 32
+    assert len(objects(run("read", "--json", str(written[1])))) == 16
+
+
+def test_a_file_of_the_folder_is_not_overwritten(files: list[str]) -> None:
+    result = run("read", str(Path(files[0]).parent), "-w", files[0], "--force")
+    assert result.exit_code == 2
+    assert "is one of the captures" in result.stderr
 
 
 def test_a_file_that_is_no_capture(tmp_path: Path) -> None:
@@ -253,9 +329,26 @@ def test_a_filter_shows_what_fits(exchanges: list[dict]) -> None:
     assert shown == expected != []
 
 
+def test_a_filter_that_nothing_fits() -> None:
+    result = run("read", "-Y", "api == Vote", str(SAMPLE))
+    assert (result.exit_code, result.stderr) == (0, "None of 402 exchanges fits.\n")
+
+
 def test_a_filter_that_makes_no_sense_says_where() -> None:
     result = run("read", "-Y", "api == hartbeat", str(SAMPLE))
     assert result.exit_code == 2
     assert "there is no API hartbeat" in result.stderr
     assert "       ^^^^^^^^" in result.stderr
     assert "did you mean Heartbeat" in result.stderr
+
+
+def test_several_processes_print_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = []
+    for processors in (1, 2):
+        monkeypatch.setattr(parallel, "_processors", lambda processors=processors: processors)
+        monkeypatch.setattr(parallel, "_SHARE", 1 << 14)
+        written = tmp_path / f"{processors}.pcapng"
+        result = run("read", "--json", "--from", "5s", "-w", str(written), str(SAMPLE))
+        printed.append((result.exit_code, result.stdout, result.stderr, written.read_bytes()))
+    assert len(printed[0][1].splitlines()) > 300
+    assert printed[0] == printed[1]
