@@ -231,9 +231,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print figures for programs")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement (default 3)")
     parser.add_argument("--capture", type=Path, metavar="FILE", help="repeat this pcap file")
-    parser.add_argument("--mb", type=float, default=300, help="size of the steady capture (default 300)")
+    parser.add_argument("--mb", type=float, default=600, help="size of the steady capture (default 600)")
     parser.add_argument(
-        "--tiny-mb", type=float, default=100, help="size of that of tiny messages (default 100)"
+        "--tiny-mb", type=float, default=200, help="size of that of tiny messages (default 200)"
     )
     parser.add_argument("--json-mb", type=float, default=75, help="size of that for JSON (default 75)")
     parser.add_argument("--only", metavar="TEXT", default="", help="only tasks with this in their name")

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from datetime import tzinfo
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -24,10 +24,11 @@ EXIT_UNREADABLE = 1
 EXIT_INCOMPLETE = 3
 
 
-def keylog_option(path: str | None, *, growing: bool = False) -> KeyLog | None:
+def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | None = None) -> KeyLog | None:
     """Return the key log of ``--keylog``, None if it was not given.
 
     :param growing: the capture goes on, and so may the key log: it is followed, and need not be there yet
+    :param file: the key log, if it was opened already
     :raises click.UsageError: if it cannot be read
     """
     if path is None:
@@ -35,10 +36,10 @@ def keylog_option(path: str | None, *, growing: bool = False) -> KeyLog | None:
     from captures.packets.tls import KeyLog
 
     try:
-        keylog = KeyLog(path, growing=growing)
+        keylog = KeyLog(path, growing=growing, file=file)
     except OSError as error:
         raise click.UsageError(f"the key log {path} cannot be read: {error.strerror}") from None
-    if not Path(path).exists():
+    if file is None and not Path(path).exists():
         click.echo(f"the key log {path} is not there yet: it is read as soon as it is", err=True)
     return keylog
 

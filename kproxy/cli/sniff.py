@@ -184,7 +184,7 @@ def sniff(
             buffer_size,
             own_frames=own_frames,
         )
-        opened = _open(settings, user, write)
+        opened = _open(settings, user, write, options["keylog"])
     except CaptureFilterError as error:
         raise click.UsageError(str(error)) from None
     except (DeviceError, PrivilegeError) as error:
@@ -264,20 +264,22 @@ class Opened:
 
     :ivar settings: how the device was opened
     :ivar output: the file of ``-w``, and its path
+    :ivar keylog: the key log, if this process may not be able to open it any more
     :ivar find: finds the processes behind local ends, None if this process can do so as well as any
     """
 
     device: Device
     settings: Settings
     output: tuple[BinaryIO, Path] | None
+    keylog: BinaryIO | None
     find: ProcessFinder | None
 
 
-def _open(settings: Settings, user: str | None, write: str | None) -> Opened:
-    """Open the interface and the file to write, and give up the privileges that took.
+def _open(settings: Settings, user: str | None, write: str | None, keylog: str | None) -> Opened:
+    """Open the interface, the file to write and the key log, and give up the privileges that took.
 
-    A user that was chosen, by ``-Z`` or ``sudo``, is who may or may not write the file, and owns it. Without one the
-    file is opened before the process becomes nobody, who might not be able to.
+    A user that was chosen, by ``-Z`` or ``sudo``, is who may or may not write and read the files, and owns what is
+    written. Without one the files are opened before the process becomes nobody, who might not be able to.
     """
     from captures.live.privileges import become, give_up_capabilities, successor
     from captures.live.process_finder import ProcessFinder
@@ -287,17 +289,29 @@ def _open(settings: Settings, user: str | None, write: str | None) -> Opened:
     find = ProcessFinder(heir) if heir is not None and sys.platform == "linux" else None
     try:
         device = _device(settings)
-        output = None if heir is not None and heir.chosen else _output(write, None)
+        chosen = heir is not None and heir.chosen
+        output = None if chosen else _output(write, None)
+        secrets = None if chosen or heir is None else _opened(keylog)
         if heir is not None:
             _load_what_cannot_be_read_by(heir)
             become(heir)
         elif os.geteuid() != 0:
             give_up_capabilities()
-        return Opened(device, settings, output or _output(write, heir), find)
+        return Opened(device, settings, output or _output(write, heir), secrets, find)
     except BaseException:
         if find is not None:
             find.close()
         raise
+
+
+def _opened(keylog: str | None) -> BinaryIO | None:
+    """Open a key log; None if that cannot be done now."""
+    if keylog is None:
+        return None
+    try:
+        return Path(keylog).open("rb")
+    except OSError:
+        return None
 
 
 def _device(settings: Settings) -> Device:

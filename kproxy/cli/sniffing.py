@@ -72,7 +72,7 @@ class Sniffing:
         zone = self._showing.zone
         self._selecting = Selecting(filter_option(wanted, zone), zone=zone, count=None if quiet else count)
         self._keep = filter_option(keep, zone)
-        self._keylog = keylog_option(keylog, growing=True)
+        self._keylog = keylog_option(keylog, growing=True, file=opened.keylog)
         self._names = names_of(hosts)
         self._limit = DEFAULT_SPOOL if spool is None else _size("--spool", spool)
         self._told = False

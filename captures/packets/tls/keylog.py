@@ -61,6 +61,7 @@ class KeyLog:
 
     :param path: a key log file; it need not exist yet if it is `growing`
     :param growing: more may be added: a connection whose secret is not there yet waits for it
+    :param file: the same file, for a process that could open it and now may not; is taken over
     :ivar growing: as given; set it to False when nothing more will come
     :ivar generation: goes up whenever a secret was added
     :ivar ignored: lines that are no secret in any known form
@@ -69,7 +70,9 @@ class KeyLog:
     :raises OSError: if the file cannot be read
     """
 
-    def __init__(self, path: str | Path | None = None, *, growing: bool = False) -> None:
+    def __init__(
+        self, path: str | Path | None = None, *, growing: bool = False, file: BinaryIO | None = None
+    ) -> None:
         self.growing = growing
         self.generation = 0
         self.ignored = 0
@@ -78,7 +81,7 @@ class KeyLog:
         self._learned: OrderedDict[bytes, bytes] = OrderedDict()
         self.path = None if path is None else Path(path)
         self.trouble = ""
-        self._file: BinaryIO | None = None
+        self._file = file
         self._offset = 0
         self._rest = b""
         if self.path is not None:

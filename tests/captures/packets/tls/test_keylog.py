@@ -219,3 +219,17 @@ def test_learned_sessions_are_bounded() -> None:
     assert keylog.master(RANDOM, (10_000).to_bytes(4, "big")) == MASTER
     keylog.remember(b"", MASTER)
     assert keylog.resumed(b"") is None
+
+
+def test_a_file_that_was_opened_while_it_could_be(tmp_path: Path) -> None:
+    """Who gives up privileges goes on reading what was opened with them."""
+    path = tmp_path / "keys.log"
+    path.write_bytes(b"CLIENT_RANDOM " + b"11" * 32 + b" " + b"22" * 48 + b"\n")
+    file = path.open("rb")
+    path.rename(tmp_path / "out of reach")
+    keylog = KeyLog(path, growing=True, file=file)
+    assert len(keylog) == 1
+    with (tmp_path / "out of reach").open("ab") as more:
+        more.write(b"CLIENT_RANDOM " + b"33" * 32 + b" " + b"44" * 48 + b"\n")
+    assert keylog.refresh()
+    assert len(keylog) == 2
