@@ -39,7 +39,7 @@ SIDES = (Side.CLIENT, Side.BROKER)
 
 #: after how many pieces it is looked whether the bulk way may go on; each time in vain, twice as many
 _FIRST_LOOK = 4
-_LARGEST_STEP = 64
+_LARGEST_STEP = 16
 
 #: pieces before the next hole that make it worth while
 _WORTH_IT = 24

@@ -119,6 +119,8 @@ FIELDS: tuple[Field, ...] = (
     _flag("damaged", _DAMAGED, "bytes of request or response are missing", "lossy"),
     _flag("request.damaged", Flag.REQUEST_DAMAGED, "bytes of the request are missing", "request_damaged"),
     _flag("response.damaged", Flag.RESPONSE_DAMAGED, "bytes of the response are missing", "response_damaged"),
+    _flag("conflicting", Flag.CONFLICTING, "bytes of it were captured twice, with differing content"),
+    _flag("resynchronised", Flag.RESYNCHRONISED, "it comes after bytes that belong to no frame"),
     Field("expected", B, "has errors that belong to a normal conversation", "bool(x.expected)",
           response=True, synonyms=("expected_error",), example="expected"),
     Field("waited", B, "part of the latency is designed waiting", "x.wait > 0", example="waited"),

@@ -105,6 +105,8 @@ FLAG_FIELDS: Mapping[str, Flag] = {
     "damaged": Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED,
     "request.damaged": Flag.REQUEST_DAMAGED,
     "response.damaged": Flag.RESPONSE_DAMAGED,
+    "conflicting": Flag.CONFLICTING,
+    "resynchronised": Flag.RESYNCHRONISED,
 }
 """Fields that are flags of the table."""
 

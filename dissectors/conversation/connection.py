@@ -115,9 +115,9 @@ class Conversation:
         halves = self._client, self._broker
         if self._broker.waits or any(half.state is not State.FRAMES for half in halves):
             return None
-        in_flight = [entry for entry in self._pairing.queue if isinstance(entry, RequestFrame)]
-        if len(in_flight) < len(self._pairing.queue):
+        if self._pairing.queue.with_loss:
             return None
+        in_flight = [entry for entry in self._pairing.queue if isinstance(entry, RequestFrame)]
         return Standing(
             (self._client.buffer.position, self._broker.buffer.position),
             (self._client.buffer.rest(), self._broker.buffer.rest()),

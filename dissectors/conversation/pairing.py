@@ -57,20 +57,52 @@ class Loss:
         self.highest = highest
 
 
+class InFlight(deque["RequestFrame | Loss"]):
+    """The queue of requests in flight; knows how often it holds each correlation ID."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[int | None, int] = {}
+
+    def append(self, entry: RequestFrame | Loss) -> None:
+        super().append(entry)
+        self._counts[entry.correlation_id] = self._counts.get(entry.correlation_id, 0) + 1
+
+    def appendleft(self, entry: RequestFrame | Loss) -> None:
+        super().appendleft(entry)
+        self._counts[entry.correlation_id] = self._counts.get(entry.correlation_id, 0) + 1
+
+    def popleft(self) -> RequestFrame | Loss:
+        entry = super().popleft()
+        left = self._counts[entry.correlation_id] - 1
+        if left:
+            self._counts[entry.correlation_id] = left
+        else:
+            del self._counts[entry.correlation_id]
+        return entry
+
+    def times(self, correlation_id: int) -> int:
+        """Return how many requests have a correlation ID."""
+        return self._counts.get(correlation_id, 0)
+
+    @property
+    def with_loss(self) -> bool:
+        """Whether there is a loss among them."""
+        return None in self._counts
+
+
 class Pairing:
     """The requests in flight on one connection."""
 
     def __init__(self, emit: Callable[[Event], None], limits: Limits) -> None:
         self._emit = emit
         self._limits = limits
-        self.queue: deque[RequestFrame | Loss] = deque()
+        self.queue = InFlight()
         self.silent: deque[int] = deque(maxlen=MAX_SILENT)
         """Correlation IDs of the latest requests that need no response; some brokers answer them (noida 0.2)."""
         self._request_losses = 0
         self.ended = ""
         """Why no response can come any more, or empty."""
-        self._counted: tuple[object, object, int] = None, None, 0
-        self._counts: dict[int, int] = {}
 
     # -- what happens ------------------------------------------------------------------------------------------
 
@@ -87,7 +119,7 @@ class Pairing:
         """Pair a response by the rules above and report it. Returns its request, None for an orphan."""
         request = self._take(response.correlation_id)
         if request is None:
-            if self.times_expected(response.correlation_id):
+            if self.is_due(response.correlation_id):
                 note = NOT_CERTAIN
             else:
                 note = NOT_NEEDED if response.correlation_id in self.silent else NOT_ASKED
@@ -139,26 +171,7 @@ class Pairing:
 
     def is_due(self, correlation_id: int) -> bool:
         """Tell whether a request in flight has this correlation ID."""
-        queue = self.queue
-        return bool(queue) and (
-            queue[0].correlation_id == correlation_id or self.times_expected(correlation_id) > 0
-        )
-
-    def times_expected(self, correlation_id: int) -> int:
-        """Return how many requests in flight have this correlation ID."""
-        queue = self.queue
-        if not queue:
-            return 0
-        # A burst of orphans must not count a long queue again and again: its two ends and its length tell
-        # whether it has changed.
-        first, last, length = self._counted
-        if not (queue[0] is first and queue[-1] is last and len(queue) == length):
-            self._counts.clear()
-            for entry in queue:
-                if entry.correlation_id is not None:
-                    self._counts[entry.correlation_id] = self._counts.get(entry.correlation_id, 0) + 1
-            self._counted = queue[0], queue[-1], len(queue)
-        return self._counts.get(correlation_id, 0)
+        return self.queue.times(correlation_id) > 0
 
     def due(self) -> dict[int, int]:
         """Return the first correlation IDs in flight, each with its place in the queue."""
@@ -186,7 +199,7 @@ class Pairing:
         queue = self.queue
         if queue and isinstance(queue[0], RequestFrame) and queue[0].correlation_id == correlation_id:
             return self._pop_request()
-        if self.times_expected(correlation_id) != 1:
+        if queue.times(correlation_id) != 1:
             return None
         place = 0
         for entry in queue:

@@ -97,6 +97,12 @@ class Lines:
         return click.style(text, dim=True) if self._color and repeated else text
 
 
+_SPECIAL = {
+    Flag.CONFLICTING: "(captured twice, with differing bytes)",
+    Flag.RESYNCHRONISED: "(found after bytes of no frame)",
+}
+
+
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
@@ -121,7 +127,10 @@ def request_text(exchange: Exchange) -> str:
 def response_text(exchange: Exchange) -> tuple[str, str | None]:
     """Return the gist of the response with what is special about it, and a colour or None."""
     flag, gist = exchange.flag, exchange.gist[1]
-    notes = []
+    notes = [text for special, text in _SPECIAL.items() if special in flag]
+    if Flag.ORPHAN in flag:
+        said = f"response to an unseen request, correlation ID {exchange.correlation_id}"
+        return " ".join([said, *notes]), "yellow"
     if exchange.response is not None and exchange.response.guess:
         notes.append(f"({exchange.response.guess})")
     elif exchange.request is not None and exchange.request.guess:
@@ -135,8 +144,6 @@ def response_text(exchange: Exchange) -> tuple[str, str | None]:
         return " ".join(["(token)" if exchange.response_size else "(no token back)", *notes]), None
     if Flag.UNANSWERED in flag:
         return " ".join(["NO ANSWER", *notes]), "yellow"
-    if Flag.ORPHAN in flag:
-        return f"response to an unseen request, correlation ID {exchange.correlation_id}", "yellow"
     colour = None
     if len(exchange.errors) > len(exchange.expected):
         colour = "red"

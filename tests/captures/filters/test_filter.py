@@ -182,6 +182,8 @@ def test_the_table_of_filters_leaves_no_field_out():
         "damaged",
         "request.damaged",
         "response.damaged",
+        "conflicting",
+        "resynchronised",
         "guess",
         "problem",
         "transactional_id",
@@ -239,6 +241,21 @@ def test_other_recordings(capture, text, count, recording):
     assert matching == [x.number for x in found.exchanges if counted(x)]
     assert matching or count == "sasl"
     assert (wanted.select(found.reader(), found.context) + 1).tolist() == matching
+
+
+def test_flags_of_guess_and_conflict():
+    """Flags that no recording has."""
+    table = ExchangeTable()
+    flags = [0, Flag.CONFLICTING, Flag.RESYNCHRONISED, Flag.CONFLICTING | Flag.RESYNCHRONISED]
+    table.append(4, flags=flags, request_size=10, request_first=5)
+    for text, expected in (
+        ("conflicting", [1, 3]),
+        ("resynchronised", [2, 3]),
+        ("not conflicting", [0, 2]),
+    ):
+        matches, undecided = compile_filter(text).mask(TableColumns(table, lambda _: ("", "")))
+        assert not undecided.any()
+        assert np.flatnonzero(matches).tolist() == expected
 
 
 def test_topic_names_of_topic_ids_come_from_the_context(rebalance):
