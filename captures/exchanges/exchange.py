@@ -181,7 +181,6 @@ class ExchangeReader:
     :param limits: bounds of decompression
     :param annotate: make bodies ready to be shown; False leaves records as bytes and is faster
     :param gist: put each exchange in a few words
-    :param first_number: number of the first exchange
     :param live: the capture still grows: exchanges are numbered as :meth:`take` is told that they are complete
     """
 
@@ -194,7 +193,6 @@ class ExchangeReader:
         limits: Limits = DEFAULT_LIMITS,
         annotate: bool = True,
         gist: bool = True,
-        first_number: int = 1,
         live: bool = False,
     ) -> None:
         self.capture = capture
@@ -202,7 +200,7 @@ class ExchangeReader:
         self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, limits=limits, payload=payload)
         self._annotate = annotate
         self._tell_gist = gist
-        self._first = first_number
+        self._first = 1
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = Lookahead(capture)
         self._learned = 0
@@ -245,10 +243,13 @@ class ExchangeReader:
         return made
 
     def take(self, rows: Iterable[int]) -> Iterator[Exchange]:
-        """Number rows of the table on, those that :meth:`Capture.updates` yields, and decode them one by one."""
-        begin = len(self._order)
-        self._order.extend(rows)
-        return self.several(range(begin, len(self._order)))
+        """Number rows of the table on, those that :meth:`Capture.updates` yields, and decode them one by one.
+
+        Only these have an index from then on, so that reading for days needs no more memory than for a moment.
+        """
+        self._first += len(self._order)
+        self._order, self._learned = array("q", rows), 0
+        return self.several(range(len(self._order)))
 
     def learn(self, index: int) -> None:
         """Learn what the exchanges before ``index`` tell of later ones, if that was not done yet."""
