@@ -30,7 +30,13 @@ from captures.exchanges import open_capture
 MB = 1_000_000
 MIB = 1 << 20
 
-_TABLE = "import sys; from captures.exchanges import open_capture; open_capture(sys.argv[1]).read()"
+# with the setting that the command line makes: numpy's idle threads would be counted too
+_TABLE = """
+import os, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+from captures.exchanges import open_capture
+open_capture(sys.argv[1]).read()
+"""
 _COLUMNS = ("kafka.api_key", "kafka.api_version", "kafka.correlation_id")
 
 
