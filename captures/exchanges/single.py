@@ -321,10 +321,9 @@ class SingleConnection:
         return 2 * self.connection + (self.client_direction ^ (side is Side.BROKER))
 
     def _request(self, frame: RequestFrame) -> int:
-        row = self._row()
         client_id = None if frame.client_id is None else frame.client_id.encode()
-        self._table.set(
-            row,
+        row = self._table.add(
+            connection=self.connection,
             client_id=self._table.client_number(client_id),
             api_key=frame.api_key,
             version=frame.api_version,
@@ -336,11 +335,6 @@ class SingleConnection:
         self._note_search(row, Side.CLIENT)
         self._rows[frame.start] = self._latest[0] = row
         return row
-
-    def _row(self) -> int:
-        row = self._table.append(1).start
-        self._table.set(row, connection=self.connection)
-        return int(row)
 
     def _exchange(self, event: Exchange) -> None:
         flags = _FLAGS[event.outcome]
@@ -355,7 +349,7 @@ class SingleConnection:
             row = self._silent.pop(response.correlation_id)
             flags = Flag(0)
         else:
-            row = self._row()
+            row = self._table.add(connection=self.connection)
         if response is not None:
             if response.damage:
                 flags |= Flag.RESPONSE_DAMAGED
@@ -377,8 +371,8 @@ class SingleConnection:
     def _token(self, event: SaslToken) -> None:
         name = "request" if event.side is Side.CLIENT else "response"
         if event.side is Side.CLIENT or self._token_row < 0:
-            row = self._row()
-            self._table.set(row, flags=Flag.SASL_TOKEN, packet=self._found(event.side, event.start)[1])
+            packet = self._found(event.side, event.start)[1]
+            row = self._table.add(connection=self.connection, flags=Flag.SASL_TOKEN, packet=packet)
         else:
             row = self._token_row
         self._table.set(row, **self._place(event, event.side, name))

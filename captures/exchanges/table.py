@@ -106,6 +106,16 @@ class ExchangeTable:
             self._columns[name][rows] = values
         return rows
 
+    def add(self, **columns: Any) -> int:
+        """Add one row, in which nothing is known but the columns given; return its index."""
+        row = self._size
+        if row == len(self._columns["flags"]):
+            self._resize(row + row // 2)
+        self._size += 1
+        for name, value in columns.items():
+            self._columns[name][row] = value
+        return row
+
     def _resize(self, capacity: int) -> None:
         for name, (kind, blank) in COLUMNS.items():
             grown = np.empty(capacity, kind)
@@ -116,11 +126,11 @@ class ExchangeTable:
     def set(self, rows: Any, **columns: Any) -> None:
         """Assign columns of some rows (index, slice or array of indexes)."""
         for name, values in columns.items():
-            self._columns[name][: self._size][rows] = values
+            self._columns[name][rows] = values
 
     def mark(self, rows: Any, flags: Flag) -> None:
         """Add flags to some rows."""
-        self._columns["flags"][: self._size][rows] |= np.uint16(flags)
+        self._columns["flags"][rows] |= np.uint16(flags)
 
     def keep(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Drop all rows but some; the others move up.
