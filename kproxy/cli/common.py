@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import tzinfo
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 EXIT_UNREADABLE = 1
 EXIT_INCOMPLETE = 3
+
+_MANY = 20_000  # exchanges: some seconds of work
+_STEPS = 500
+
+T = TypeVar("T")
 
 
 def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | None = None) -> KeyLog | None:
@@ -138,6 +143,26 @@ def read_capture(
     capture = opened_capture(files, keylog, names, align_clocks=align_clocks, spool=spool)
     read_to_the_end(capture)
     return capture
+
+
+def with_progress(items: Iterable[T], position: Callable[[T], int], total: int, label: str) -> Iterator[T]:
+    """Yield what there is, with a progress bar on a terminal where it is much.
+
+    :param position: how far the work is when an item is done, up to ``total``
+    """
+    if total < _MANY or not sys.stderr.isatty():
+        yield from items
+        return
+    steps = max(total // _STEPS, 1)
+    with click.progressbar(length=total, label=label, file=sys.stderr, update_min_steps=steps) as bar:
+        done = 0
+        for item in items:
+            yield item
+            now = position(item)
+            bar.update(now - done)
+            done = now
+        bar.update_min_steps = 1
+        bar.update(total - done)
 
 
 class progress_bar:  # noqa: N801  # a context manager, used like a function

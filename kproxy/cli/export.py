@@ -20,6 +20,7 @@ from kproxy.cli.common import (
     names_of,
     progress_bar,
     read_capture,
+    with_progress,
 )
 from kproxy.cli.output import as_text, refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
@@ -43,7 +44,6 @@ _BY_SUFFIX = {
     ".mmd": "mermaid",
     ".mermaid": "mermaid",
 }
-_MANY = 20_000
 
 
 @click.command(short_help="Write chosen exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.")
@@ -330,13 +330,9 @@ class Export:
 
 
 def _read(reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
-    wanted = indexes.tolist()
-    if len(wanted) < _MANY or not sys.stderr.isatty():
-        yield from reader.several(wanted)
-        return
-    exchanges = reader.several(wanted)
-    with click.progressbar(exchanges, length=len(wanted), label="writing", file=sys.stderr) as bar:
-        yield from bar
+    exchanges = enumerate(reader.several(indexes.tolist()), 1)
+    for _, exchange in with_progress(exchanges, lambda done: done[0], len(indexes), "writing"):
+        yield exchange
 
 
 def _format_of(output: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,6 +20,7 @@ from kproxy.cli.common import (
     names_of,
     opened_capture,
     read_to_the_end,
+    with_progress,
 )
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
@@ -30,6 +31,8 @@ from kproxy.cli.times import Moment
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from kproxy.cli.summary import Tally
+
+T = TypeVar("T")
 
 
 @click.command(short_help="Show the exchanges of a capture.")
@@ -214,7 +217,15 @@ class Reading:
         if self.showing.as_json and self.selecting.wanted is None:
             self._print_json(capture, reader, tally)
         else:  # a filter decodes what it lets pass
-            self.showing.show(self._counted(self.selecting.exchanges(capture, reader), tally))
+            exchanges = self.selecting.exchanges(capture, reader)
+            followed = self._followed(exchanges, lambda each: each.number, len(reader))
+            self.showing.show(self._counted(followed, tally))
+
+    def _followed(self, items: Iterable[T], position: Callable[[T], int], total: int) -> Iterator[T]:
+        """Yield what there is, with a progress bar unless what is printed shows how far it is."""
+        if self.showing.terminal:
+            return iter(items)
+        return with_progress(items, position, total, "decoding")
 
     def _print_json(self, capture: Capture, reader: ExchangeReader, tally: Tally) -> None:
         """Print all exchanges, decoded by as many processes as there are processors."""
@@ -222,7 +233,7 @@ class Reading:
 
         indexes = self.selecting.indexes(capture, reader)
         with closing(in_parallel(reader, indexes, self._json_share)) as shares:
-            for lines, counted in shares:
+            for lines, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
                 sys.stdout.buffer.write(lines)
                 tally.merge(counted)
         if self.write is not None:

@@ -19,6 +19,7 @@ from kproxy.cli.common import (
     keylog_option,
     names_of,
     read_capture,
+    with_progress,
 )
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.sizes import spool_option
@@ -206,7 +207,8 @@ class Stats:
             "throttle": self.throttling.add,
         }
         adding = [tally.add, *(by_table[table] for table in self.tables)]
-        for exchange in self.selecting.exchanges(capture, self._reader):
+        exchanges = self.selecting.exchanges(capture, self._reader)
+        for exchange in with_progress(exchanges, lambda each: each.number, len(self._reader), "adding up"):
             for add in adding:
                 add(exchange)
 

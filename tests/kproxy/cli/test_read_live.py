@@ -66,7 +66,14 @@ def lines(process: subprocess.Popen[str], count: int) -> list[str]:
 
 def end(process: subprocess.Popen[str]) -> tuple[list[str], str]:
     """The lines that are left, and what went to standard error."""
-    out, err = process.communicate(timeout=DEADLINE)
+    stdin, process.stdin = process.stdin, None
+    assert stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stdin.close()
+    # not communicate(), which passes over what reading lines has buffered
+    out, err = process.stdout.read(), process.stderr.read()
+    process.wait(DEADLINE)
     return out.splitlines(), err
 
 

@@ -100,7 +100,12 @@ def until(text: str, lines: IO[str]) -> str:
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Press Ctrl-C; returns what is still printed then."""
     process.send_signal(signal.SIGINT)
-    return process.communicate(timeout=60)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    # not communicate(), which passes over what reading lines has buffered
+    printed = process.stdout.read(), process.stderr.read()
+    process.wait(60)
+    return printed
 
 
 @needs_capturing
