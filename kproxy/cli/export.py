@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -287,7 +289,10 @@ class Export:
             annotate=self.format == "json" or bool(bodies),
             gist=self.format != "json",
         )
-        self.exchanges = self._write_exchanges(capture, _read(reader, indexes), file)
+        if self.format == "json":
+            self._write_json(reader, indexes, file)
+        else:
+            self.exchanges = self._write_exchanges(capture, _read(reader, indexes), file)
         return []
 
     def _write_packets(self, capture: Capture, indexes: Int64s, file: BinaryIO) -> list[str]:
@@ -303,6 +308,22 @@ class Export:
         made = f", {written.synthetic:,} of them synthetic" if written.synthetic else ""
         return [f"{words.counted(written.packets, 'packet')}{made}", *writer.notes]
 
+    def _write_json(self, reader: ExchangeReader, indexes: Int64s, file: BinaryIO) -> None:
+        """Write exchanges that as many processes decode as there are processors."""
+        from captures.exchanges.parallel import in_parallel
+
+        with closing(in_parallel(reader, indexes, self._json_share)) as shares:
+            for lines, count in with_progress(shares, lambda _: self.exchanges, len(indexes), "writing"):
+                file.write(lines)
+                self.exchanges += count
+
+    def _json_share(self, exchanges: Iterable[Exchange]) -> tuple[bytes, int]:
+        from captures.export.jsonlines import write_json_lines
+
+        lines = BytesIO()
+        count = write_json_lines(exchanges, lines, text=self.text)
+        return lines.getvalue(), count
+
     def _write_exchanges(self, capture: Capture, exchanges: Iterator[Exchange], file: BinaryIO) -> int:
         """Write decoded exchanges; return how many."""
         match self.format:
@@ -314,10 +335,6 @@ class Export:
                 with as_text(file) as text:
                     diagram.write(text)
                 return count
-            case "json":
-                from captures.export.jsonlines import write_json_lines
-
-                return write_json_lines(exchanges, file, text=self.text)
             case "csv":
                 from captures.export.csv_export import write_csv
 
