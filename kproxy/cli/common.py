@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import tzinfo
 from pathlib import Path
 from time import monotonic
@@ -22,6 +22,29 @@ if TYPE_CHECKING:
 
 EXIT_UNREADABLE = 1
 EXIT_INCOMPLETE = 3
+
+
+@contextmanager
+def early_ends(concerned: Callable[[OSError], object] = lambda error: error.filename) -> Iterator[None]:
+    """Tell what ends a command early, and exit with its code.
+
+    :param concerned: what an error of the system is about, for the message
+    """
+    from captures.packets import CaptureError
+
+    try:
+        yield
+    except CaptureError as error:
+        click.echo(f"kproxy: {error}", err=True)
+        sys.exit(EXIT_UNREADABLE)
+    except BrokenPipeError:
+        # the reader of our output has seen enough (head, less): nothing is wrong
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        click.echo(f"kproxy: {concerned(error)}: {error.strerror or error}", err=True)
+        sys.exit(EXIT_UNREADABLE)
+
 
 _MANY = 20_000  # exchanges: some seconds of work
 _STEPS = 500
@@ -47,22 +70,6 @@ def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | N
     if file is None and not Path(path).exists():
         click.echo(f"the key log {path} is not there yet: it is read as soon as it is", err=True)
     return keylog
-
-
-hosts_option = click.option(
-    "--hosts",
-    type=click.Path(),
-    multiple=True,
-    metavar="FILE",
-    help="Name addresses: a hosts file, or what 'kubectl get pods -A -o wide' prints; may be given several times.",
-)
-
-
-align_option = click.option(
-    "--align-clocks",
-    is_flag=True,
-    help="Bring captures of several hosts to one clock, by the packets that more than one of them has.",
-)
 
 
 def names_of(hosts: Sequence[str]) -> Names:

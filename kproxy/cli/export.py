@@ -15,19 +15,17 @@ import click
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
-    align_option,
+    early_ends,
     filter_option,
-    hosts_option,
     keylog_option,
     names_of,
     progress_bar,
     read_capture,
     with_progress,
 )
+from kproxy.cli.options import reading_options, time_options
 from kproxy.cli.output import as_text, refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.sizes import spool_option
-from kproxy.cli.times import Moment
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -80,16 +78,8 @@ _BY_SUFFIX = {
     help="Write only connection N, as numbered in JSON; may be given several times.",
 )
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
-@click.option(
-    "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
-)
-@click.option("--to", "end", type=Moment(), help="Leave out what came after.")
-@click.option(
-    "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
-)
-@hosts_option
-@align_option
-@spool_option
+@time_options
+@reading_options
 @click.option("--utc", is_flag=True, help="Read times in UTC instead of the local zone.")
 @click.option(
     "--payload",
@@ -141,22 +131,13 @@ def export(files: tuple[str, ...], output: str, **options: Any) -> None:
     Names of topics, groups, clients and hosts stay.
     """
     from captures.export.parquet import ParquetMissing
-    from captures.packets import CaptureError
 
     run = Export(files, output, **options)
     try:
-        run.run()
-    except CaptureError as error:
-        click.echo(f"kproxy: {error}", err=True)
-        sys.exit(EXIT_UNREADABLE)
+        with early_ends(lambda error: f"{output} could not be written"):
+            run.run()
     except ParquetMissing as error:
         click.echo(f"kproxy: {error}", err=True)
-        sys.exit(EXIT_UNREADABLE)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except OSError as error:
-        click.echo(f"kproxy: {output} could not be written: {error.strerror or error}", err=True)
         sys.exit(EXIT_UNREADABLE)
     sys.exit(0 if run.clean else EXIT_INCOMPLETE)
 

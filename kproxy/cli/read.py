@@ -12,21 +12,18 @@ import click
 
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
-    EXIT_UNREADABLE,
-    align_option,
+    early_ends,
     filter_option,
-    hosts_option,
     keylog_option,
     names_of,
     opened_capture,
     read_to_the_end,
     with_progress,
 )
+from kproxy.cli.options import reading_options, showing_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import Showing, echo, ended_by_signals, flush
-from kproxy.cli.sizes import spool_option
-from kproxy.cli.times import Moment
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -37,8 +34,6 @@ T = TypeVar("T")
 
 @click.command(short_help="Show the exchanges of a capture.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE...")
-@click.option("-V", "--verbose", is_flag=True, help="Show every field of requests and responses.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per exchange (docs/json.md).")
 @click.option(
     "--exchange", "number", type=click.IntRange(1), metavar="N", help="Show exchange N byte by byte."
 )
@@ -47,15 +42,7 @@ T = TypeVar("T")
 @click.option(
     "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'api == Fetch and latency > 100ms'."
 )
-@click.option(
-    "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
-)
-@click.option("--to", "end", type=Moment(), help="Leave out what came after.")
-@click.option(
-    "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
-)
-@hosts_option
-@align_option
+@time_options
 @click.option(
     "-w",
     "--write",
@@ -64,25 +51,8 @@ T = TypeVar("T")
     help="Write the packets of what is shown to a pcapng file too; kproxy export knows other formats.",
 )
 @click.option("--force", is_flag=True, help="With --write: overwrite OUT if it exists.")
-@spool_option
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
-@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them.")
-@click.option(
-    "--payload",
-    type=click.Choice(["full", "preview", "none"]),
-    default="full",
-    show_default=True,
-    help="How much of record keys and values to show.",
-)
-@click.option(
-    "--text", is_flag=True, help="With --json: bytes as text where they are UTF-8, instead of base64."
-)
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
-)
+@reading_options
+@showing_options
 def read(files: tuple[str, ...], **options: Any) -> None:
     """Show the Kafka exchanges in FILE..., one line each.
 
@@ -97,21 +67,9 @@ def read(files: tuple[str, ...], **options: Any) -> None:
     A response without its request, a request without an answer, bytes that were lost and messages that could not be
     decoded are shown as what they are. The closing line counts them.
     """
-    from captures.packets import CaptureError
-
     reading = Reading(files, **options)
-    try:
+    with early_ends():
         reading.run()
-    except CaptureError as error:
-        click.echo(f"kproxy: {error}", err=True)
-        sys.exit(EXIT_UNREADABLE)
-    except BrokenPipeError:
-        # the reader of our output has seen enough (head, less): nothing is wrong
-        sys.stderr.close()
-        sys.exit(0)
-    except OSError as error:
-        click.echo(f"kproxy: {error.filename}: {error.strerror}", err=True)
-        sys.exit(EXIT_UNREADABLE)
     sys.exit(0 if reading.clean else EXIT_INCOMPLETE)
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kproxy.cli.common import EXIT_UNREADABLE, hosts_option
+from kproxy.cli.common import EXIT_UNREADABLE, early_ends
+from kproxy.cli.options import hosts_option, showing_options
 from kproxy.cli.output import refuse_to_overwrite
 from kproxy.cli.times import Duration
 
@@ -91,8 +92,7 @@ Examples:
     "-n", is_flag=True, hidden=True, expose_value=False
 )  # tcpdump's: kproxy never asks a name server
 @click.option("-U", is_flag=True, hidden=True, expose_value=False)  # tcpdump's: kproxy always writes at once
-@click.option("-V", "--verbose", is_flag=True, help="Show every field of requests and responses.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per exchange (docs/json.md).")
+@showing_options
 @click.option(
     "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'error and topic ~ orders'."
 )
@@ -118,24 +118,6 @@ Examples:
     default=".",
     metavar="DIR",
     help="Where ring and saved files are. Default: here.",
-)
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
-@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them.")
-@click.option(
-    "--payload",
-    type=click.Choice(["full", "preview", "none"]),
-    default="full",
-    show_default=True,
-    help="How much of record keys and values to show.",
-)
-@click.option(
-    "--text", is_flag=True, help="With --json: bytes as text where they are UTF-8, instead of base64."
-)
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
 )
 def sniff(
     expression: tuple[str, ...],
@@ -191,22 +173,10 @@ def sniff(
         click.echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
 
-    from captures.packets import CaptureError
     from kproxy.cli.sniffing import Sniffing
 
-    try:
-        code = Sniffing(opened, **options).run()
-    except CaptureError as error:
-        click.echo(f"kproxy: {error}", err=True)
-        code = EXIT_UNREADABLE
-    except BrokenPipeError:
-        # the reader of our output has seen enough (head, less): nothing is wrong
-        sys.stderr.close()
-        code = 0
-    except OSError as error:
-        click.echo(f"kproxy: {error.filename or settings.interface}: {error.strerror}", err=True)
-        code = EXIT_UNREADABLE
-    sys.exit(code)
+    with early_ends(lambda error: error.filename or settings.interface):
+        sys.exit(Sniffing(opened, **options).run())
 
 
 def _refuse_contradictions(

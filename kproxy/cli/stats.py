@@ -12,18 +12,16 @@ import click
 
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
-    EXIT_UNREADABLE,
-    align_option,
+    early_ends,
     filter_option,
-    hosts_option,
     keylog_option,
     names_of,
     read_capture,
     with_progress,
 )
+from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.sizes import spool_option
-from kproxy.cli.times import Moment, clock, zone_name
+from kproxy.cli.times import clock, zone_name
 
 if TYPE_CHECKING:
     from captures.analysis.api_stats import ApiStats
@@ -66,23 +64,10 @@ _ROWS_OF_ONE = 40
     help="Only the APIs, by the headers of frames: counts, bytes, latency. For huge captures: no body is decoded, "
     "so errors are not seen and waits are not told from work.",
 )
-@click.option(
-    "--from", "begin", type=Moment(), help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z."
-)
-@click.option("--to", "end", type=Moment(), help="Leave out what came after.")
-@click.option(
-    "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
-)
-@hosts_option
-@align_option
-@spool_option
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
-)
+@time_options
+@reading_options
+@utc_option
+@color_option
 def stats(files: tuple[str, ...], **options: Any) -> None:
     """Show what the Kafka traffic in CAPTURE... adds up to.
 
@@ -99,18 +84,9 @@ def stats(files: tuple[str, ...], **options: Any) -> None:
     Latency is broker time and network. What Kafka waits by design (a Fetch for records, a JoinGroup for members) is
     shown apart from it.
     """
-    from captures.packets import CaptureError
-
     run = Stats(files, **options)
-    try:
+    with early_ends():
         run.run()
-    except CaptureError as error:
-        click.echo(f"kproxy: {error}", err=True)
-        sys.exit(EXIT_UNREADABLE)
-    except BrokenPipeError:
-        # the reader of our output has seen enough (head, less): nothing is wrong
-        sys.stderr.close()
-        sys.exit(0)
     sys.exit(0 if run.clean else EXIT_INCOMPLETE)
 
 

@@ -1,0 +1,90 @@
+"""Options that several commands have, said once: how files are read, what is selected, how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kproxy.cli.sizes import spool_option
+from kproxy.cli.times import Moment
+
+Decorator = Callable[[Any], Any]
+
+
+def _together(*options: Decorator) -> Decorator:
+    """Return a decorator for several options, listed in this order by ``--help``."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+hosts_option = click.option(
+    "--hosts",
+    type=click.Path(),
+    multiple=True,
+    metavar="FILE",
+    help="Name addresses: a hosts file, or what 'kubectl get pods -A -o wide' prints; may be given several times.",
+)
+
+reading_options = _together(
+    click.option(
+        "--keylog",
+        type=click.Path(),
+        metavar="FILE",
+        help="Decrypt TLS with the secrets in this NSS key log.",
+    ),
+    hosts_option,
+    click.option(
+        "--align-clocks",
+        is_flag=True,
+        help="Bring captures of several hosts to one clock, by the packets that more than one of them has.",
+    ),
+    spool_option,
+)
+
+time_options = _together(
+    click.option(
+        "--from",
+        "begin",
+        type=Moment(),
+        help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z.",
+    ),
+    click.option("--to", "end", type=Moment(), help="Leave out what came after."),
+)
+
+utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
+
+color_option = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
+)
+
+showing_options = _together(
+    click.option("-V", "--verbose", is_flag=True, help="Show every field of requests and responses."),
+    click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object per exchange (docs/json.md)."
+    ),
+    utc_option,
+    click.option(
+        "--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them."
+    ),
+    click.option(
+        "--payload",
+        type=click.Choice(["full", "preview", "none"]),
+        default="full",
+        show_default=True,
+        help="How much of record keys and values to show.",
+    ),
+    click.option(
+        "--text", is_flag=True, help="With --json: bytes as text where they are UTF-8, instead of base64."
+    ),
+    color_option,
+)
