@@ -152,7 +152,7 @@ class Capture:
         if len(gone):
             self._close(gone.tolist())
             rows = self._unfinished_rows()
-            done = self.table.is_complete(rows)
+            done = self.table.is_complete(rows) | np.isin(self.table.column("connection")[rows], gone)
         self._seen = len(self.table)
         self._unfinished = rows[~done]
         return self.table.in_order(rows[done])

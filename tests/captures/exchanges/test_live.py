@@ -75,6 +75,28 @@ def test_what_is_in_flight_is_not_forgotten(tmp_path: Path) -> None:
     assert most < 100
 
 
+def test_a_token_without_an_answer(tmp_path: Path) -> None:
+    """A broker that refuses raw SASL just closes: the token is reported once, and what follows is read on."""
+    talk = Talk(0)
+    talk.exchange(0, key=17, version=0, body=b"\0\x05PLAIN")
+    records = packets(talk, Random(1))
+    sent = sum(len(data) for asked, data in talk.messages if asked)
+    refused = Conversation(client=("10.0.0.1", 40_000), now=records[-1].time)
+    records.append(refused.send(sent, streams.frame(b"\0user\0secret")))
+    records.append(refused.put(False, 0, 0, RST))
+    other, position = Conversation(client=("10.0.0.1", 40_001), now=refused.now), 0
+    for number in range(30):
+        other.now += 100 * MS
+        records.append(other.send(position, streams.request(number)))
+        position += len(streams.request(number))
+    path = tmp_path / "talk.pcap"
+    path.write_bytes(pcap(list(records), nano=True))
+    capture = open_capture(str(path), 512)
+    apis = [each.api for rows in capture.updates() for each in ExchangeReader(capture, live=True).take(rows)]
+    assert apis.count("SaslToken") == 1
+    assert len(apis) == 32
+
+
 @pytest.mark.parametrize("handshake", [True, False])
 def test_a_connection_that_closes_owes_nothing(tmp_path: Path, handshake: bool) -> None:
     """Its unanswered request is reported a moment later, not at the end of the capture."""
