@@ -188,20 +188,21 @@ class Capture:
         while self._secrets < len(self._packets.secrets):
             self._keylog.add(self._packets.secrets[self._secrets])
             self._secrets += 1
-        self._feed(self.decryption.feed(self._in_step.feed(segments, self._assembler.waiting)))
-        self._mark_conflicts()
+        in_step = self._in_step.feed(segments, self._assembler.waiting)
+        self._feed(self.decryption.feed(in_step))
+        self._mark_conflicts(in_step.stream)
 
     def _end(self) -> None:
         last = self._in_step.feed(self._assembler.finish(), {})
         self._feed(self.decryption.feed(last))
         self._feed(self.decryption.finish(last))
         self._finish()
-        self._mark_conflicts()
+        self._mark_conflicts(np.arange(len(self.connections.streams)))
 
-    def _mark_conflicts(self) -> None:
+    def _mark_conflicts(self, went_on: Int64s) -> None:
         conflicts, self._assembler.conflicts = self._assembler.conflicts, []
         tls = self.decryption.tls  # positions there are those of decrypted bytes
-        self._conflicts.mark(each for each in conflicts if each.stream >> 1 not in tls)
+        self._conflicts.mark((each for each in conflicts if each.stream >> 1 not in tls), went_on)
 
     # ------------------------------------------------------------ the two ways through
     def _feed(self, block: SegmentBlock) -> None:

@@ -26,11 +26,18 @@ class Conflicts:
         self._client_stream = client_stream
         self._open: dict[int, list[Conflict]] = {}
 
-    def mark(self, more: Iterable[Conflict]) -> None:
-        """Mark the exchanges of these conflicts, and of earlier ones whose frames were not complete."""
+    def mark(self, more: Iterable[Conflict], went_on: NDArray[np.int64]) -> None:
+        """Mark the exchanges of these conflicts, and of earlier ones whose frames were not complete.
+
+        :param went_on: streams that may have new frames, with repeats
+        """
+        waiting = set(self._open)
         for conflict in more:
             self._open.setdefault(conflict.stream, []).append(conflict)
-        for stream in list(self._open):
+        if not self._open:
+            return
+        # to look for the exchanges of a stream is to go through the table
+        for stream in [*waiting.intersection(np.unique(went_on).tolist()), *(self._open.keys() - waiting)]:
             self._open[stream] = list(self._mark(stream, self._open[stream]))
             if not self._open[stream]:
                 del self._open[stream]
