@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captures.export.synthetic import ETHERNET_SEGMENT, Conversation
+from captures.export.segments import Conversation
+from captures.export.synthetic import ETHERNET_SEGMENT
 from captures.packets import CaptureError, open_source
 from captures.packets.link import ETHERNET, IPV4, Frames, network_header
 from captures.packets.pcap import FILE_HEADER, PcapFormat, is_pcap

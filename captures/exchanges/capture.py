@@ -15,6 +15,7 @@ from captures.exchanges.framing import Int64s
 from captures.exchanges.instep import InStep
 from captures.exchanges.notes import Notes
 from captures.exchanges.pieces import Rest
+from captures.exchanges.samples import Samples
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.names import Names
@@ -75,7 +76,9 @@ class Capture:
     :ivar foreign: connections that are not Kafka, and what they look like
     :ivar decryption: the TLS connections
     :ivar notes: marks and comments of exchanges
+    :ivar samples: what the kernel told of the connections, where a proxy has recorded them
     :ivar names: names of addresses; whoever shows the capture fills them
+    :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
     """
 
     def __init__(self, source: Source, block_size: int = BLOCK_SIZE, *, keylog: KeyLog | None = None) -> None:
@@ -101,7 +104,9 @@ class Capture:
         self.foreign: dict[int, str] = {}
         self.notes = Notes(self.table, self.client_stream)
         self._conflicts = Conflicts(self.table, self.client_stream)
+        self.samples = Samples(self.connections)
         self.names = Names()
+        self.latest = 0
 
     @property
     def connections(self) -> Connections:
@@ -165,6 +170,7 @@ class Capture:
 
         :param before: nanoseconds since the epoch
         """
+        self.samples.forget(before)
         table = self.table
         kept = np.maximum(table.column("request_last"), table.column("response_last")) >= before
         kept[self._unfinished_rows()] = True
@@ -175,6 +181,7 @@ class Capture:
         self._seen = int(np.count_nonzero(kept[: self._seen]))
         self._bulk.renumber(renumbered)
         self.notes.renumber(renumbered)
+        self.notes.forget(before)
         for single in self._singles.values():
             single.renumber(renumbered)
         singles = np.array(list(self._singles), np.int64)
@@ -183,8 +190,11 @@ class Capture:
         self.decryption.forget(before)
 
     def _take(self, block: PacketBlock) -> None:
-        self.notes.read(block.comments)
+        if len(block):
+            self.latest = max(self.latest, int(block.time[-1]))
+        samples = self.notes.read(block.comments, self.latest)
         segments = self._assembler.feed(block)
+        self.samples.take(block, samples)
         while self._secrets < len(self._packets.secrets):
             self._keylog.add(self._packets.secrets[self._secrets])
             self._secrets += 1

@@ -16,6 +16,7 @@ from captures.exchanges.ahead import MOST_ROWS, Lookahead
 from captures.exchanges.capture import Capture, FrameBytes
 from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.table import Flag
+from captures.interventions import UNTOUCHED, Interventions
 from captures.meaning import (
     ErrorFound,
     designed_wait_ns,
@@ -57,6 +58,7 @@ class Exchange:
     :ivar errors: every error in the response
     :ivar expected: those of them that belong to a normal conversation
     :ivar note: mark and comment
+    :ivar interventions: what kproxy did to it on its way; ``request`` and ``response`` are what was sent to kproxy
     :ivar client_names: of the address ``client`` or its host, the one to be shown first
     :ivar broker_names: of ``broker``
     """
@@ -87,6 +89,7 @@ class Exchange:
     annotations: Annotations = field(default_factory=Annotations)
     problems: list[tuple[Side, Problem]] = field(default_factory=list)
     note: Note = NO_NOTE
+    interventions: Interventions = UNTOUCHED
     client_names: tuple[str, ...] = ()
     broker_names: tuple[str, ...] = ()
 
@@ -122,7 +125,7 @@ class Exchange:
             names.append("waited")
         if self.problems or self.annotations.problems:
             names.append("problem")
-        return names
+        return names + self.interventions.flags
 
     @property
     def decoded_fully(self) -> bool:
@@ -155,6 +158,7 @@ class Exchange:
             "flags": self.flags,
             "marked": self.note.marked,
             "comment": self.note.comment or None,
+            "kproxy": self.interventions.to_json(self.annotations.masked),
             "problems": [
                 {"side": side, "offset": problem.offset, "path": problem.path, "reason": problem.reason}
                 for side, problem in self.problems + self.annotations.problems
@@ -251,6 +255,12 @@ class ExchangeReader:
         self._order, self._learned = array("q", rows), 0
         return self.several(range(len(self._order)))
 
+    def pass_over(self, rows: Iterable[int]) -> None:
+        """Number rows on as :meth:`take` does, but only learn from them."""
+        self._first += len(self._order)
+        self._order, self._learned = array("q", rows), 0
+        self.learn(len(self._order))
+
     def learn(self, index: int) -> None:
         """Learn what the exchanges before ``index`` tell of later ones, if that was not done yet."""
         keys = self.capture.table.column("api_key")
@@ -297,6 +307,7 @@ class ExchangeReader:
             request=None,
             response=None,
             note=capture.notes.of(self._order[index]),
+            interventions=capture.notes.interventions(self._order[index], row),
             client_names=capture.names.of(client),
             broker_names=capture.names.of(broker),
         )

@@ -5,6 +5,9 @@ that begins with ``[marked]``; where a packet holds several exchanges, ``[correl
 ``[marked, correlation 42] text`` says it all. Each line of a comment that begins like this is a note of its own.
 
 What is noted here goes before what was read. Packets whose comments nobody changed keep them to the letter.
+
+Lines in which kproxy's own proxy tells what it did (:mod:`captures.interventions`) are no comments of users: they are
+kept apart, cannot be changed, and stay on their packets.
 """
 
 from __future__ import annotations
@@ -12,12 +15,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from captures.exchanges.table import ExchangeTable
+from captures.interventions import (
+    PREFIX,
+    UNTOUCHED,
+    Intervention,
+    Interventions,
+    TcpSample,
+    as_comment,
+    told_by,
+)
 from captures.packets import SegmentBlock
 from captures.packets.table import Int64s
 
@@ -89,6 +102,51 @@ def parts_of(text: str) -> list[_Part]:
     return found
 
 
+class Told(NamedTuple):
+    """What is in a packet comment beside the notes of users.
+
+    :ivar own: what users wrote
+    :ivar interventions: what the proxy did to the frame
+    :ivar samples: what the kernel told of the connection
+    :ivar lines: the lines of both
+    """
+
+    own: str
+    interventions: list[Intervention]
+    samples: list[TcpSample]
+    lines: list[str]
+
+
+def told_in(text: str) -> Told:
+    """Sort the lines of a packet comment."""
+    found = Told(text, [], [], [])
+    if PREFIX not in text:
+        return found
+    own = []
+    for line in text.split("\n"):
+        told = told_by(line)
+        if told is None:
+            own.append(line)
+            continue
+        found.lines.append(line)
+        if isinstance(told, Intervention):
+            found.interventions.append(told)
+        else:
+            found.samples.append(told)
+    return found._replace(own="\n".join(own))
+
+
+def without_values(text: str) -> str:
+    """Return a packet comment without the values that the proxy replaced, but for addresses and versions."""
+    if PREFIX not in text:
+        return text
+    lines = []
+    for line in text.split("\n"):
+        told = told_by(line)
+        lines.append(as_comment(told.without_values()) if isinstance(told, Intervention) else line)
+    return "\n".join(lines)
+
+
 class Notes:
     """Notes by row of the exchange table: those of packet comments, and those made here.
 
@@ -100,16 +158,35 @@ class Notes:
         self._table = table
         self._client_stream = client_stream
         self._comments: dict[int, list[_Part]] = {}
+        self._interventions: dict[int, list[Intervention]] = {}
+        self._read_at: dict[int, int] = {}
+        """When the packets came of which something is known, by number."""
         self._packets: Int64s = np.empty(0, np.int64)
         self._places: dict[int, list[_Place]] = {}
         self._own: dict[int, Note] = {}
 
     # ------------------------------------------------------------ reading
-    def read(self, comments: Mapping[int, str]) -> None:
-        """Take in packet comments, by packet number."""
-        if comments:
-            self._comments |= {number: parts_of(text) for number, text in comments.items()}
-            self._packets = np.sort(np.append(self._packets, list(comments)), kind="stable")
+    def read(self, comments: Mapping[int, str], time: int = 0) -> dict[int, list[TcpSample]]:
+        """Take in packet comments, by packet number.
+
+        :param time: of the packets, more or less, in ns since the epoch
+        :returns: samples that were among them; they belong to connections, which are not known here
+        """
+        samples, known = {}, len(self._read_at)
+        for number, text in comments.items():
+            told = told_in(text)
+            if told.own:
+                self._comments[number] = parts_of(told.own)
+            if told.interventions:
+                self._interventions[number] = told.interventions
+            if told.samples:
+                samples[number] = told.samples
+            if told.own or told.interventions:
+                self._read_at[number] = time
+        new = list(self._read_at)[known:]
+        if new:
+            self._packets = np.sort(np.append(self._packets, new), kind="stable")
+        return samples
 
     def place(self, block: SegmentBlock) -> None:
         """Learn where in the streams the bytes of commented packets are."""
@@ -125,10 +202,27 @@ class Notes:
         """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
         self._own = {int(rows[row]): note for row, note in self._own.items() if rows[row] >= 0}
 
+    def forget(self, before: int) -> None:
+        """Drop comments of packets that came before a moment, unless an exchange in the table has bytes of them."""
+        needed = {packet for row in self._commented() for packet in self._packets_of(row)}
+        gone = {number for number, time in self._read_at.items() if time < before} - needed
+        if not gone:
+            return
+        for number in gone:
+            del self._read_at[number]
+            self._comments.pop(number, None)
+            self._interventions.pop(number, None)
+        self._packets = np.array(sorted(self._read_at), np.int64)
+        placed = {
+            stream: [place for place in places if place.packet not in gone]
+            for stream, places in self._places.items()
+        }
+        self._places = {stream: places for stream, places in placed.items() if places}
+
     # ------------------------------------------------------------ asking
     def of(self, row: int) -> Note:
         """Return what is noted of an exchange."""
-        if not self._own and not self._places:
+        if not self._own and not self._comments:
             return NO_NOTE
         own = self._own.get(row)
         if own is not None:
@@ -137,11 +231,43 @@ class Notes:
         found = [
             part.note
             for packet in self._packets_of(row)
-            for part in self._comments[packet]
+            for part in self._comments.get(packet, ())
             if part.correlation_id in (None, correlation)
         ]
         comment = "\n".join(note.comment for note in found if note.comment)
         return Note(comment, any(note.marked for note in found))
+
+    def interventions(self, row: int, values: Mapping[str, int] | None = None) -> Interventions:
+        """Return what the proxy did to an exchange.
+
+        :param values: the row of the table, if it was read already
+        """
+        if not self._interventions:
+            return UNTOUCHED
+        values = self._table.row(row) if values is None else values
+        sides = [
+            tuple(told for packet in packets for told in self._interventions.get(packet, ()))
+            for packets in self._packets_by_side(values)
+        ]
+        return Interventions(*sides) if any(sides) else UNTOUCHED
+
+    def all_interventions(self) -> dict[int, Interventions]:
+        """Return the same for all exchanges to which something was done, by row."""
+        if not self._interventions:
+            return {}
+        return {row: done for row in self._commented() if (done := self.interventions(row))}
+
+    def by_frame(self) -> dict[tuple[int, int], str]:
+        """Return packet comments that say all of it, by row and 0 for its request or 1 for its response."""
+        found: dict[tuple[int, int], list[str]] = {}
+        asked = self._table.column("request_size")
+        for row, note in self.all().items():
+            found[row, 0 if asked[row] else 1] = [note.as_text()]
+        for row, sides in self.all_interventions().items():
+            for side, done in enumerate(sides):
+                if done:
+                    found.setdefault((row, side), []).extend(map(as_comment, done))
+        return {frame: "\n".join(lines) for frame, lines in found.items()}
 
     def all(self) -> dict[int, Note]:
         """Return the notes of all exchanges that have one, by row."""
@@ -192,19 +318,25 @@ class Notes:
 
     def _packets_of(self, row: int) -> Iterator[int]:
         """Yield the commented packets that have bytes of an exchange, each once."""
-        values = self._table.row(row)
+        sides = self._packets_by_side(self._table.row(row))
+        yield from dict.fromkeys(chain.from_iterable(sides))
+
+    def _packets_by_side(self, values: Mapping[str, int]) -> list[list[int]]:
+        """Return the commented packets that have bytes of the request, and those that have bytes of the response."""
         client = self._client_stream(values["connection"])
-        met: set[int] = set()
-        for side, stream in (("request", client), ("response", client ^ 1)):
-            start, size = values[f"{side}_position"], values[f"{side}_size"]
-            places = self._places.get(stream, [])
-            # in the order of the stream: payload is delivered like that
-            for at in range(bisect_right(places, start, key=attrgetter("end")), len(places)):
-                if places[at].start >= start + size:
-                    break
-                if places[at].packet not in met:
-                    met.add(places[at].packet)
-                    yield places[at].packet
+        return [
+            self._packets_with(stream, values[f"{side}_position"], values[f"{side}_size"])
+            for side, stream in (("request", client), ("response", client ^ 1))
+        ]
+
+    def _packets_with(self, stream: int, start: int, size: int) -> list[int]:
+        places = self._places.get(stream, [])
+        # in the order of the stream: payload is delivered like that
+        first = bisect_right(places, start, key=attrgetter("end"))
+        behind = (places[at] for at in range(first, len(places)))
+        return list(
+            dict.fromkeys(place.packet for place in takewhile(lambda each: each.start < start + size, behind))
+        )
 
     # ------------------------------------------------------------ noting
     def comment(self, row: int, text: str) -> None:

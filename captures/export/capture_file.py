@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from captures.exchanges import Progress
+from captures.exchanges.notes import without_values
 from captures.export.packets import Original, original_packets
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.export.scrub import Scrubber
@@ -73,7 +74,7 @@ class CaptureFileWriter:
                 selection.rows[made],
                 read=scrubber.pieces if scrubber else None,
                 segment_size=ETHERNET_SEGMENT,
-                comments={row: note.as_text() for row, note in capture.notes.all().items()},
+                comments={frame: self._comment(text) for frame, text in capture.notes.by_frame().items()},
             )
         )
         if not made.all():
@@ -103,7 +104,7 @@ class CaptureFileWriter:
             number = interfaces.get(interface)
             if number is None:
                 number = interfaces[interface] = self._declare(declared[interface])
-            packets.append(Packet(number, time, data, wire, comment))
+            packets.append(Packet(number, time, data, wire, self._comment(comment)))
         self._put(packets)
 
     def _made(self, synthetic: _Peeked, until: float = float("inf")) -> Iterator[Packet]:
@@ -112,6 +113,10 @@ class CaptureFileWriter:
                 self._synthetic_interface = self._writer.interface(name="synthetic", description=_SYNTHETIC)
             self.written.synthetic += 1
             yield Packet(self._synthetic_interface, time, data, len(data) + missing, comment)
+
+    def _comment(self, text: str) -> str:
+        """Return a comment as it may be given away: what the proxy tells may have values in it."""
+        return without_values(text) if self._scrub else text
 
     def _declare(self, interface: Interface) -> int:
         return self._writer.interface(

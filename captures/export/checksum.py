@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 _TCP = 6
+_LONG = 512  # bytes from which on numpy is faster than a long integer
+_WORD, _SUM = np.dtype("<u4"), np.dtype(np.uint64)
 
 
 def internet_checksum(data: bytes) -> int:
@@ -14,6 +18,21 @@ def internet_checksum(data: bytes) -> int:
     if len(data) & 1:
         data += b"\0"
     return -int.from_bytes(data) % 0xFFFF
+
+
+def words_sum(data: bytes | memoryview) -> int:
+    """Return a number that is the sum of ``data`` as 16-bit big-endian words, modulo 0xFFFF.
+
+    Such sums can be added up, so that a checksum needs no copy of all it is over. Of what is not the last, the length
+    has to be even. Fastest where data begins at a multiple of 4 in memory.
+    """
+    size = len(data)
+    if size < _LONG:
+        return int.from_bytes(data) << 8 * (size & 1)
+    whole = size & ~3
+    total = int(np.frombuffer(data, _WORD, whole >> 2).sum(dtype=_SUM))
+    # the sum of words with their bytes swapped is the sum with its bytes swapped (RFC 1071 section 2 (B))
+    return (total << 8) % 0xFFFF + words_sum(data[whole:])
 
 
 def tcp_checksum(source: bytes, destination: bytes, segment: bytes) -> int:

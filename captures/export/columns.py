@@ -60,6 +60,9 @@ COLUMNS = (
     Column("request", "json", lambda exchange: _json(exchange.to_json()["request"])),
     Column("response", "json", lambda exchange: _json(exchange.to_json()["response"])),
     Column("decoded", "json", lambda exchange: _json(exchange.annotations.decoded)),
+    Column(
+        "kproxy", "json", lambda exchange: _json(exchange.interventions.to_json(exchange.annotations.masked))
+    ),
     Column("masked", "texts", lambda exchange: exchange.annotations.masked),
 )
 

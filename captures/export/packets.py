@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captures.exchanges.notes import Note
+from captures.exchanges.notes import Note, told_in
 from captures.export.passes import UNKNOWN, Passes, Placed, is_control
 from captures.export.selection import SIDES, Bools, Int64s, Selection
 from captures.packets.records import Interface
@@ -139,7 +139,9 @@ class _Changed:
     def comment(self, placed: Placed, at: int) -> str:
         """Return the comment of a packet; a note is given once."""
         number = int(placed.packets.number[at])
-        kept = "" if number in self._dropped else placed.packets.comments.get(number, "")
+        kept = placed.packets.comments.get(number, "")
+        if number in self._dropped:  # but what the proxy tells is no note of a user
+            kept = "\n".join(told_in(kept).lines)
         return "\n".join(filter(None, [kept, *self._take(placed, at)]))
 
     def _take(self, placed: Placed, at: int) -> Iterator[str]:

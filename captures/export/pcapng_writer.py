@@ -42,6 +42,7 @@ _PACKET = Struct("<IIIIIII")
 _SECRETS = Struct("<II")
 _MAX_OPTION = 0xFFFF
 _OVERHEAD = 12
+_CONVINCING = 1 << 20  # more than the largest snapshot length in use
 _PADS = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
@@ -172,11 +173,11 @@ def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
 def _whole_blocks(file: BinaryIO) -> int:
     """Return the size of the part of the file that is whole blocks."""
     size = file.seek(0, os.SEEK_END)
-    place = 0
+    place = size if _ends_with_whole_blocks(file.fileno(), size) else 0
     while size - place >= _OVERHEAD:
         file.seek(place)
         kind, length = _HEAD.unpack(file.read(_HEAD.size))
-        if place == 0 and (kind != _SECTION_HEADER or length & 3 or length > 1 << 24):
+        if place == 0 and not _begins_section(kind, length):
             raise ValueError("not a pcapng file that this program can append to")
         if length < _OVERHEAD or length & 3 or place + length > size:
             break
@@ -184,6 +185,30 @@ def _whole_blocks(file: BinaryIO) -> int:
     if size and not place:
         raise ValueError("not a pcapng file that this program can append to")
     return place
+
+
+def _begins_section(kind: int, length: int) -> bool:
+    return kind == _SECTION_HEADER and not length & 3 and length <= 1 << 24
+
+
+def _ends_with_whole_blocks(fd: int, size: int) -> bool:
+    """Whether a chain of blocks leads back from the end of a file, so that it need not be walked from its beginning.
+
+    Half a packet that holds a capture itself might look like that, but not for longer than a packet is.
+    """
+    if size < _OVERHEAD or not _begins_section(*_HEAD.unpack(os.pread(fd, _HEAD.size, 0))):
+        return False
+    place = size
+    while place and size - place < _CONVINCING:
+        if place < _OVERHEAD:
+            return False
+        (length,) = _TAIL.unpack(os.pread(fd, _TAIL.size, place - _TAIL.size))
+        if length < _OVERHEAD or length & 3 or length > place:
+            return False
+        if _HEAD.unpack(os.pread(fd, _HEAD.size, place - length))[1] != length:
+            return False
+        place -= length
+    return True
 
 
 def _block(kind: int, body: bytes) -> bytes:

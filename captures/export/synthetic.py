@@ -13,33 +13,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
-from struct import Struct
 from typing import Literal, NamedTuple
 
 from captures.exchanges import Capture
-from captures.export.checksum import internet_checksum, tcp_checksum
+from captures.export.segments import MAX_SEGMENT, Conversation
 from captures.export.selection import SIDES, Int64s, whole_connections
-from captures.packets import ACK, FIN, PSH, RST, SYN
 
-MAX_SEGMENT = 65_000  # with 60 bytes of headers still a valid IPv4 datagram
 ETHERNET_SEGMENT = 1_460
 
-_CLIENT_MAC, _BROKER_MAC = b"\x02kpxy\x01", b"\x02kpxy\x02"  # locally administered (IEEE 802, bit 1)
-_IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
-_IPV4_HEADER = Struct(">BBHHHBBH4s4s")
-_IPV6_HEADER = Struct(">IHBB16s16s")
-_TCP_HEADER = Struct(">HHIIHHHH")
-_TCP = 6
-_HOPS = 64
-_WINDOW = 65_535
-# maximum segment size, then no-operation and window scale 14 (RFC 9293 section 3.7.1, RFC 7323 section 2.2)
-_SYN_OPTIONS = b"\x02\x04" + MAX_SEGMENT.to_bytes(2) + b"\x01\x03\x03\x0e"
-_DONT_FRAGMENT = 0x4000
-_MASK = 0xFFFFFFFF
 _MOST_HOLE = 1 << 20  # beyond, the sequence numbers alone tell of it
 _LAST = 1 << 63  # behind every place of a capture
-_SPREAD = 0x9E3779B1  # odd: gives every connection another initial sequence number
 
 Side = Literal["request", "response"]
 
@@ -93,84 +76,20 @@ def captured_frames(capture: Capture) -> ReadFrame:
     return read
 
 
-class Conversation:
-    """One TCP connection being made: the packets of its two ends.
-
-    :param client: address and port
-    :param broker: address and port
-    :param seed: another for each connection between the same endpoints
-    """
-
-    def __init__(self, client: str, broker: str, seed: int = 0) -> None:
-        self._ends = (_endpoint(client), _endpoint(broker))
-        self._begin = (seed * _SPREAD + 1_000 & _MASK, seed * _SPREAD + 5_000_000 & _MASK)
-        self._next = [start + 1 & _MASK for start in self._begin]
-        self._datagrams = 0
-
-    def handshake(self) -> tuple[bytes, bytes, bytes]:
-        """Return SYN, SYN-ACK and the ACK."""
-        syn = self._packet(0, self._begin[0], SYN)
-        return syn, self._packet(1, self._begin[1], SYN | ACK), self._packet(0, self._next[0], ACK)
-
-    def segment(
-        self, side: int, position: int, payload: bytes, *, push: bool = False, missing: int = 0
-    ) -> bytes:
-        """Return a packet with the bytes of a side's stream from ``position`` on.
-
-        :param side: 0 client, 1 broker
-        :param missing: bytes that belong to the packet, and are not known; what is returned ends before them
-        """
-        sequence = self._begin[side] + 1 + position & _MASK
-        self._next[side] = sequence + len(payload) + missing & _MASK
-        packet = self._packet(side, sequence, ACK | (PSH if push else 0), payload + bytes(missing))
-        return packet[: len(packet) - missing]
-
-    def finish(self, side: int) -> tuple[bytes, bytes]:
-        """Return the FIN of one side, and the acknowledgment of the other."""
-        fin = self._packet(side, self._next[side], FIN | ACK)
-        self._next[side] = self._next[side] + 1 & _MASK
-        return fin, self._packet(1 - side, self._next[1 - side], ACK)
-
-    def reset(self, side: int) -> bytes:
-        """Return the RST of one side."""
-        return self._packet(side, self._next[side], RST | ACK)
-
-    def _packet(self, side: int, sequence: int, flags: int, payload: bytes = b"") -> bytes:
-        (source, source_port), (target, target_port) = self._ends[side], self._ends[1 - side]
-        options = _SYN_OPTIONS if flags & SYN else b""
-        words = (_TCP_HEADER.size + len(options)) // 4
-        acknowledged = self._next[1 - side] if flags & ACK else 0
-        head = [source_port, target_port, sequence, acknowledged, words << 12 | flags, _WINDOW, 0, 0]
-        segment = _TCP_HEADER.pack(*head) + options + payload
-        head[6] = tcp_checksum(source, target, segment)
-        segment = _TCP_HEADER.pack(*head) + options + payload
-        macs = (_BROKER_MAC, _CLIENT_MAC) if side == 0 else (_CLIENT_MAC, _BROKER_MAC)
-        return b"".join((*macs, self._datagram(source, target, segment)))
-
-    def _datagram(self, source: bytes, target: bytes, segment: bytes) -> bytes:
-        if len(source) == 16:
-            return _IPV6 + _IPV6_HEADER.pack(6 << 28, len(segment), _TCP, _HOPS, source, target) + segment
-        self._datagrams = self._datagrams + 1 & 0xFFFF
-        total = _IPV4_HEADER.size + len(segment)
-        head = [0x45, 0, total, self._datagrams, _DONT_FRAGMENT, _HOPS, _TCP, 0, source, target]
-        head[7] = internet_checksum(_IPV4_HEADER.pack(*head))
-        return _IPV4 + _IPV4_HEADER.pack(*head) + segment
-
-
 def synthetic_packets(
     capture: Capture,
     rows: Int64s,
     *,
     read: ReadFrame | None = None,
     segment_size: int = ETHERNET_SEGMENT,
-    comments: Mapping[int, str] | None = None,
+    comments: Mapping[tuple[int, int], str] | None = None,
 ) -> Iterator[Made]:
     """Make packets of some exchanges, in the order of their times.
 
     :param rows: indexes in the exchange table
     :param read: where frames come from; default: the capture
     :param segment_size: payload bytes of the largest packet, at most :data:`MAX_SEGMENT`
-    :param comments: row -> text, put on the first packet of the exchange
+    :param comments: row, and 0 for its request or 1 for its response -> text, put on the first packet of the frame
     """
     maker = _Maker(
         capture,
@@ -236,7 +155,7 @@ class _Maker:
     capture: Capture
     read: ReadFrame
     segment_size: int
-    comments: Mapping[int, str]
+    comments: Mapping[tuple[int, int], str]
     whole: frozenset[int]
 
     def packets(self, connection: int, sides: tuple[list[_Frame], list[_Frame]]) -> Iterator[Made]:
@@ -309,7 +228,7 @@ class _Maker:
         name: Side = "response" if frame.side else "request"
         parts = list(self._parts(self.read(frame.row, name, frame.position, size), size))
         steps = max(sum(1 for part in parts if part[2]) - 1, 1)
-        step, time, text = 0, frame.first, self._comment(frame)
+        step, time, text = 0, frame.first, self.comments.get((frame.row, frame.side), "")
         for start, place, data, missing in parts:
             if data:
                 time = frame.first + (frame.last - frame.first) * step // steps
@@ -333,10 +252,6 @@ class _Maker:
                 )
             at, place = piece.start + len(piece.data), piece.place + len(piece.data)
 
-    def _comment(self, frame: _Frame) -> str:
-        asked = self.capture.table.column("request_size")[frame.row]
-        return "" if frame.side and asked else self.comments.get(frame.row, "")
-
     def _end(self, connection: int, conversation: Conversation, latest: int) -> Iterator[Made]:
         streams, client = self.capture.connections.streams, self.capture.client_stream(connection)
         ends = sorted(
@@ -352,9 +267,3 @@ class _Maker:
                 return
             for data in conversation.finish(side):
                 yield Made(latest, _LAST, data)
-
-
-def _endpoint(text: str) -> tuple[bytes, int]:
-    """Return address and port of ``10.0.0.1:9092`` or ``[::1]:9092``."""
-    host, _, port = text.rpartition(":")
-    return ip_address(host.strip("[]")).packed, int(port)

@@ -20,11 +20,12 @@ import numpy as np
 from captures.exchanges import Flag
 from captures.filters import binding, messages, predicates
 from captures.filters.context import Context
-from captures.filters.fields import BODY_FLAGS, COLUMN_FLAGS, Field, Kind
+from captures.filters.fields import BODY_FLAGS, COLUMN_FLAGS, INTERVENTION_FIELDS, Field, Kind
 from captures.filters.paths import Path
 from captures.filters.predicates import ANY, Mask, Predicate
 from captures.filters.table_columns import FLAG_FIELDS, MESSAGE_COLUMNS, Columns, Ints, Texts
 from captures.filters.values import split_endpoint
+from captures.interventions import Interventions
 from captures.meaning.waits import LEAST_WAIT_NS
 from dissectors.apis import NAMES
 
@@ -151,6 +152,9 @@ def _of_table(field: Field, predicate: Predicate) -> Part:
         return _excess(predicate)
     if field.name in ("wait", "waited"):
         return _wait(predicate)
+    if field.name in INTERVENTION_FIELDS:
+        values = INTERVENTION_FIELDS[field.name]
+        return lambda columns, context: _decided(_done(columns, context, values, predicate))
     if not field.column:
         return _undecided(field)
     if field.kind is Kind.BOOL:
@@ -236,14 +240,32 @@ def _selected(columns: Columns, context: Context, selection: str) -> Mask:
 
 
 def _comments(columns: Columns, context: Context, predicate: Predicate) -> Mask:
-    fitting = [number for number, text in context.comments.items() if predicate.holds(text)]
-    if not fitting:
+    return _numbered(columns, [number for number, text in context.comments.items() if predicate.holds(text)])
+
+
+def _done(
+    columns: Columns, context: Context, values: Callable[[Interventions], Any], predicate: Predicate
+) -> Mask:
+    """Ask what the proxy did; one of several values that fits is enough."""
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, tuple):
+            return any(map(predicate.holds, value))
+        return value is not None and value is not False and predicate.holds(value)
+
+    return _numbered(
+        columns, [number for number, done in context.interventions.items() if fits(values(done))]
+    )
+
+
+def _numbered(columns: Columns, numbers: Sequence[int]) -> Mask:
+    if not numbers:
         return np.zeros(len(columns), np.bool_)
-    return np.isin(columns.numbers("number").values, np.array(fitting, np.int64))
+    return np.isin(columns.numbers("number").values, np.array(numbers, np.int64))
 
 
 def _flags(predicate: Predicate) -> Part:
-    """Flags of the table decide where one of them fits; bodies may add others."""
+    """Flags of the table decide where one of them fits, and what the proxy did; bodies may add others."""
     fitting = reduce(
         lambda one, other: one | other,
         (flag for name, flag in COLUMN_FLAGS.items() if predicate.holds(name)),
@@ -251,8 +273,10 @@ def _flags(predicate: Predicate) -> Part:
     )
     others = any(map(predicate.holds, BODY_FLAGS))
 
-    def evaluate(columns: Columns, _: Context) -> Bounds:
+    def evaluate(columns: Columns, context: Context) -> Bounds:
         must = columns.flags() & np.uint16(fitting) != 0
+        if context.interventions:
+            must = must | _done(columns, context, lambda done: tuple(done.flags), predicate)
         return Bounds(must, np.ones(len(columns), np.bool_)) if others else _decided(must)
 
     return evaluate

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from captures.interventions import Interventions
 from captures.meaning import Names
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Context:
     :ivar start: time of the first exchange in ns since the epoch, what relative times count from
     :ivar selections: numbers of the exchanges in each of :data:`SELECTIONS`; what is missing is empty
     :ivar comments: comments by number
+    :ivar interventions: what kproxy did to exchanges, by number
     """
 
     names: Names = unnamed
@@ -42,6 +44,7 @@ class Context:
     start: int | None = None
     selections: Mapping[str, Collection[int]] = field(default_factory=dict)
     comments: Mapping[int, str] = field(default_factory=dict)
+    interventions: Mapping[int, Interventions] = field(default_factory=dict)
 
     def selected(self, selection: str, number: int) -> bool:
         """Tell whether an exchange belongs to a selection."""

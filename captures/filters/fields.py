@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from captures.exchanges import Flag
 from captures.filters.paths import apis_with
+from captures.interventions import FLAGS as INTERVENTION_FLAGS
+from captures.interventions import Interventions
 from dissectors.apis import NAMES
 from dissectors.domains import ACKS, ERROR_CODE, Domain
 from dissectors.error_codes import ERRORS
@@ -129,6 +132,15 @@ FIELDS: tuple[Field, ...] = (
           example="guess"),
     Field("problem", B, "something could not be decoded", "bool(x.problems or x.annotations.problems)",
           example="problem"),
+    Field("changed", B, "kproxy replaced values in it on its way", "x.interventions.changed", True, example="changed"),
+    Field("fault", T, "what a fault rule of kproxy did to it; the rule too", "x.interventions.faults", True, many=True,
+          example='fault ~ delay'),
+    Field("held", D, "how long kproxy held it; no value where it did not", "x.interventions.held_ns", True,
+          example="held > 5s"),
+    Field("answered_by_kproxy", B, "kproxy answered in the place of the broker", "x.interventions.answered", True,
+          example="answered_by_kproxy"),
+    Field("not_forwarded", B, "kproxy did not send the request on", "x.interventions.not_forwarded", True,
+          example="not_forwarded"),
     Field("flags", T, "all of these by the names that kproxy read --json gives them", "x.flags", many=True,
           synonyms=("flag",), example="flags == response_guessed"),
     Field("topic", T, "topics that request or response names", "topics(x, c)", many=True, mentions="topic",
@@ -193,6 +205,15 @@ COLUMN_FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
 BODY_FLAGS = ("request_guessed", "response_guessed", "error", "expected_error", "waited", "problem")
 """Those that they do not (:attr:`captures.exchanges.Exchange.flags`)."""
 
+INTERVENTION_FIELDS: Mapping[str, Callable[[Interventions], Any]] = {
+    "changed": lambda done: done.changed,
+    "fault": lambda done: done.faults,
+    "held": lambda done: done.held_ns,
+    "answered_by_kproxy": lambda done: done.answered,
+    "not_forwarded": lambda done: done.not_forwarded,
+}
+"""What kproxy's proxy did, which is no column but known of the few exchanges to which something was done."""
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 NAMED_VALUES: Mapping[str, Callable[[], Mapping[str, str]]] = {
@@ -200,7 +221,7 @@ NAMED_VALUES: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "error": lambda: {error.name: error.advice for error in ERRORS if error.code},
     "error.any": lambda: {error.name: error.advice for error in ERRORS if error.code},
     "acks": lambda: dict.fromkeys(ACKS.values.values(), ACKS.doc),
-    "flags": lambda: dict.fromkeys((*COLUMN_FLAGS, *BODY_FLAGS), ""),
+    "flags": lambda: dict.fromkeys((*COLUMN_FLAGS, *BODY_FLAGS, *INTERVENTION_FLAGS), ""),
     "codec": lambda: dict.fromkeys(CODECS, ""),
 }
 """For completion: the values that a field can have, with what they mean."""

@@ -162,12 +162,13 @@ def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
 
     groups = GroupInference.learn(reader) if wanted is None or wanted.needs_groups else None
     columns = TableColumns.of(reader.capture)
-    noted = reader.capture.notes.all()
-    numbers = columns.numbers("number").values if noted else ()
+    noted, done = reader.capture.notes.all(), reader.capture.notes.all_interventions()
+    numbers = columns.numbers("number").values if noted or done else ()
     return Context(
         reader.knowledge.topic_name,
         groups,
         columns.start,
         {"marked": {int(numbers[row]) for row, note in noted.items() if note.marked}},
         {int(numbers[row]): note.comment for row, note in noted.items() if note.comment},
+        {int(numbers[row]): each for row, each in done.items()},
     )

@@ -1,4 +1,6 @@
-"""A capture that is being sniffed: what was dropped, who holds the local ends, and what may be forgotten."""
+"""Captures that go on for days: what may be forgotten; of those that are being sniffed, what was dropped, and who holds
+the local ends.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,29 @@ _PATIENCE = 0.1
 """Seconds that a new connection's first exchanges wait for the names of its processes; packets are taken meanwhile."""
 
 
-class LiveCapture(Capture):
-    """A capture whose packets a sniffer takes; read it with :meth:`updates`.
+class GrowingCapture(Capture):
+    """A capture that is read as it grows, with :meth:`updates`, in bounded memory.
 
-    Between two updates what is older than :data:`REMEMBERED` is forgotten, so that memory stays bounded over days:
-    rows have to be looked at before the next update. Packets that were missed are counted in ``statistics.dropped``.
+    Between two updates what is older than :data:`REMEMBERED`, by the clock of its packets, is forgotten: rows have to
+    be looked at before the next update.
+    """
+
+    def updates(self) -> Iterator[Int64s]:
+        """Read on, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""
+        forget_at = time.monotonic() + _FORGET_EVERY
+        for rows in super().updates():
+            self._updated()
+            yield rows
+            if time.monotonic() >= forget_at:
+                forget_at = time.monotonic() + _FORGET_EVERY
+                self.forget(self.latest - REMEMBERED)
+
+    def _updated(self) -> None:
+        """Do what is to be done before new rows are handed out."""
+
+
+class LiveCapture(GrowingCapture):
+    """A capture whose packets a sniffer takes. Packets that were missed are counted in ``statistics.dropped``.
 
     :param source: the sniffer's ring
     :param names: of addresses; those of processes behind local ends are added
@@ -46,16 +66,9 @@ class LiveCapture(Capture):
         self._processes = ProcessNames(self.names, find)
         self._named = 0
 
-    def updates(self) -> Iterator[Int64s]:
-        """Read on, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""
-        forget_at = time.monotonic() + _FORGET_EVERY
-        for rows in super().updates():
-            self.statistics.dropped = self._sniffer.taken.missing
-            self._name_processes()
-            yield rows
-            if time.monotonic() >= forget_at:
-                forget_at = time.monotonic() + _FORGET_EVERY
-                self.forget(time.time_ns() - REMEMBERED)
+    def _updated(self) -> None:
+        self.statistics.dropped = self._sniffer.taken.missing
+        self._name_processes()
 
     def _name_processes(self) -> None:
         connections, text = self.connections, self._packets.addresses.text

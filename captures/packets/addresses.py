@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 import numpy as np
 
@@ -100,7 +100,10 @@ class AddressBook:
 
     def host(self, endpoint: int) -> str:
         """The address in text, without port or brackets."""
-        return str(ip_address(self._addresses[endpoint]))
+        address = ip_address(self._addresses[endpoint])
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            return f"::ffff:{address.ipv4_mapped}"  # RFC 5952 section 5; Python 3.13 does so by itself
+        return str(address)
 
     def port(self, endpoint: int) -> int:
         """The TCP port."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,15 +79,35 @@ def is_one_file(path: str) -> bool:
     return path == STANDARD_INPUT or (not Path(path).is_dir() and not _is_pattern(path))
 
 
-def find_files(paths: Sequence[str], quota: Quota) -> Found:
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """Files that one program writes one after the other, under names that tell their order.
+
+    :ivar over: tells whether that program has ended, and nothing more will be written
+    :ivar first: name, without its folder, of the first that is read; empty for all
+    """
+
+    over: Callable[[], bool]
+    first: str = ""
+
+    def wants(self, path: str) -> bool:
+        """Whether a file is to be read."""
+        return by_name(path) >= by_name(self.first)
+
+
+def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None = None) -> Found:
     """Look for the captures that paths, patterns and folders stand for. Each file is found once.
 
     :param quota: where the bytes of pipes are kept
+    :param succession: if their order is that of their names
     """
     found = Found()
     for path in paths:
         named = is_one_file(path)
-        captures = sum(_look_at(name, found, quota, named=named) for name in expanded(path))
+        names = expanded(path)
+        if succession is not None:
+            names = [name for name in names if succession.wants(name)]
+        captures = sum(_look_at(name, found, quota, named=named) for name in names)
         if not captures and not named:
             what = (
                 "there is no capture in this folder"
@@ -95,7 +115,7 @@ def find_files(paths: Sequence[str], quota: Quota) -> Found:
                 else "no capture fits this pattern"
             )
             found.unreadable.append(CaptureError(path, 0, what))
-    _sort(found.files)
+    _sort(found.files, succession)
     return found
 
 
@@ -104,13 +124,21 @@ class Rotation:
 
     :param paths: what the user gave
     :param found: what was there; what comes is added to it
+    :ivar succession: if one program writes them, in the order of their names
     """
 
-    def __init__(self, paths: Sequence[str], found: Found, quota: Quota) -> None:
+    def __init__(
+        self, paths: Sequence[str], found: Found, quota: Quota, succession: Succession | None = None
+    ) -> None:
+        self.succession = succession
         self._paths = [path for path in paths if not is_one_file(path)]
         self._found = found
         self._quota = quota
         self._seen = {name for path in self._paths for name in expanded(path) if _size(name) >= LEAST_HEADER}
+
+    def over(self) -> bool:
+        """Whether nothing more is written, neither to the newest file nor to others."""
+        return self.succession is not None and self.succession.over()
 
     def look(self) -> bool:
         """Look for new captures; returns whether there are any. A file that has no header yet is left for later."""
@@ -122,13 +150,24 @@ class Rotation:
                 if _look_at(name, self._found, self._quota, named=False) and name in self._found.passed_over:
                     self._found.passed_over.remove(name)  # it was empty when it was first looked at
         new = self._found.files[known:]
-        _sort(new)
+        _sort(new, self.succession)
         self._found.files[known:] = new
         return bool(new)
 
 
-def _sort(files: list[CaptureFile]) -> None:
-    files.sort(key=lambda file: (file.first_time is None, file.first_time or 0))
+def _sort(files: list[CaptureFile], succession: Succession | None) -> None:
+    if succession is None:
+        files.sort(key=lambda file: (file.first_time is None, file.first_time or 0))
+        return
+    files.sort(key=lambda file: by_name(file.path))
+    for file in files:
+        file.first_time = None  # it begins where the one before ends, whatever its times are
+
+
+def by_name(path: str) -> tuple[int, str]:
+    """Sort numbered names by their numbers, those with more digits last."""
+    name = Path(path).name
+    return len(name), name
 
 
 def _size(path: str) -> int:
@@ -198,9 +237,17 @@ def _look_at(path: str, found: Found, quota: Quota, *, named: bool) -> bool:
             found.passed_over.append(path)
         return False
     except CaptureError as error:
-        found.unreadable.append(error)
+        return _unreadable(error, found, named=named)
     except OSError as error:
-        found.unreadable.append(CaptureError(path, 0, error.strerror or str(error)))
+        return _unreadable(CaptureError(path, 0, error.strerror or str(error)), found, named=named)
+    return True
+
+
+def _unreadable(error: CaptureError, found: Found, *, named: bool) -> bool:
+    """Note why a file cannot be read; one that was deleted since it was listed is no fault, and no capture."""
+    if not named and not os.path.lexists(error.path):
+        return False
+    found.unreadable.append(error)
     return True
 
 

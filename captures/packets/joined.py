@@ -85,6 +85,12 @@ class _Files:
         self._total += size - self._sizes.get(number, 0)
         self._sizes[number] = size
 
+    def drop_deleted(self, numbers: set[int]) -> None:
+        """Close those of some files that were deleted: while they are open they take room that others count on."""
+        for number in numbers & self._open.keys():
+            if not Path(self._files[number].path).exists():
+                self._open.pop(number).close()
+
     def more(self, wanted: int) -> None:
         """Nothing: all addresses are known."""
 
@@ -106,7 +112,12 @@ class _Files:
             raise Gone(file.path, error.strerror or str(error)) from error
         if (now.st_dev, now.st_ino) != file.identity or now.st_size < file.size:
             raise Gone(file.path, "another file took its place while it was read")
-        return open_source(file.path, spool=self._quota)
+        try:
+            return open_source(file.path, spool=self._quota)
+        except CaptureError as error:
+            if Path(file.path).exists():
+                raise
+            raise Gone(file.path, error.reason) from error
 
 
 class _Lent:
@@ -157,6 +168,7 @@ class JoinedSource(Source):
     :ivar files: the captures, in the order of their first packets; those that are added are the last
     :ivar unreadable: files that could not be read, or not to their end
     :ivar passed_over: files in folders, or matched by patterns, that are no captures
+    :ivar deleted: files of a ring that is followed that were deleted before they were read, or before their end
     :ivar clocks: what a first reading tells of the clocks of the files
     :ivar aligned: whether times are by one clock
     :ivar copies: packets that several files have, of which a first reading hands out one
@@ -169,6 +181,8 @@ class JoinedSource(Source):
         self.copies = 0
         self.unreadable = found.unreadable
         self.passed_over = found.passed_over
+        self.deleted: list[str] = []
+        self._done: set[int] = set()
         self._bytes = files = _Files(found.files, quota)
         self._quota = quota
         self._rotation = rotation
@@ -187,6 +201,7 @@ class JoinedSource(Source):
     def finished(self, number: int) -> None:
         """Take notice that a file was read to its end: one that was followed can now be opened like any other."""
         file = self.files[number]
+        self._done.add(number)
         if self._rotation is not None and file.source is not None and file.reopened:
             file.size = file.source.size
             self._bytes.take_over(number, file.source)
@@ -194,7 +209,9 @@ class JoinedSource(Source):
 
     def report(self, error: CaptureError) -> None:
         """Take notice that a file cannot be read, or not to its end; another reading will say so again."""
-        if str(error) not in map(str, self.unreadable):
+        if self._rotation is not None and isinstance(error, Gone):
+            self.deleted.append(error.path)
+        elif str(error) not in map(str, self.unreadable):
             self.unreadable.append(error)
 
     def held(self, offset: int) -> bool:
@@ -234,16 +251,24 @@ class JoinedSource(Source):
         last = self.files[-1]
         if self._rotation is not None and last.source is None and not self._stopped:
             number = len(self.files)
-            last.source = open_source(
-                last.path, follow=True, over=lambda: self._is_over(number), spool=self._quota
-            )
+            try:
+                last.source = open_source(
+                    last.path, follow=True, over=lambda: self._is_over(number), spool=self._quota
+                )
+            except CaptureError:  # deleted since it was listed; then there are newer ones
+                if not self._rotation.look():
+                    raise
+                self._follow_last()
 
     def _is_over(self, number: int) -> bool:
         """Whether there are more than so many files."""
         assert self._rotation is not None
+        over = self._rotation.over()  # first: what is there by then is all
         if number == len(self.files) and self._rotation.look():
+            if self._rotation.succession is not None:
+                self._bytes.drop_deleted(self._done)
             self._follow_last()
-        return number < len(self.files)
+        return over or number < len(self.files)
 
 
 class _Part(Source):

@@ -20,7 +20,7 @@ import numpy as np
 from captures.packets.addresses import AddressBook
 from captures.packets.alignment import Clocks, Copies, aligned
 from captures.packets.errors import CaptureError
-from captures.packets.files import CaptureFile, Found, Rotation, find_files, is_one_file
+from captures.packets.files import CaptureFile, Found, Rotation, Succession, find_files, is_one_file
 from captures.packets.joined import JoinedSource, base_of
 from captures.packets.rare import FragmentStore
 from captures.packets.reader import BLOCK_SIZE, PacketReader
@@ -324,6 +324,25 @@ def open_files(
     if align_clocks:
         return _by_one_clock(found, quota)
     return JoinedSource(found, quota, Rotation(paths, found, quota) if follow else None)
+
+
+def open_succession(
+    path: str, succession: Succession, *, begin: int = 0, spool: int = DEFAULT_SPOOL
+) -> Source:
+    """Open what a program is recording, and follow it until that has ended.
+
+    :param path: a file, or a folder or a pattern of files that are written one after the other
+    :param begin: of a single file: the byte at which the recording begins
+    :param spool: how many bytes of what cannot be read twice are kept
+    :raises CaptureError: if there is nothing yet, or it cannot be read
+    """
+    quota = Quota(spool)
+    if is_one_file(path):
+        return open_source(path, follow=True, over=succession.over, first=begin, spool=quota)
+    found = find_files([path], quota, succession)
+    if not found.files:
+        raise found.unreadable[0]
+    return JoinedSource(found, quota, Rotation([path], found, quota, succession))
 
 
 def _by_one_clock(found: Found, quota: Quota) -> JoinedSource:

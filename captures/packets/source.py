@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from captures.packets.errors import CaptureError, Dropped
 from captures.packets.feeds import (
@@ -31,133 +31,15 @@ from captures.packets.feeds import (
     PipeFeed,
     Stop,
     compression,
-    unwrapped,
 )
-from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, fill, spool_directory
+from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
+from captures.packets.stores import InPlace, Rest, Spooled, Store
 
 KEPT = 1 << 62
 """Offsets from here up address the bytes handed to :meth:`Source.keep`."""
 
 _AT_ONCE = 4 << 20
 """Bytes taken at once, however many there are: a stop is to take effect before the end of a large file."""
-
-
-class Store(Protocol):
-    """Where the bytes of a capture lie."""
-
-    @property
-    def size(self) -> int:
-        """Bytes known so far."""
-
-    @property
-    def begin(self) -> int:
-        """Offset of the first that can still be read."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether no more will come."""
-
-    @property
-    def expected(self) -> int | None:
-        """About how many bytes there will be in the end, None if nobody knows."""
-
-    @property
-    def compression(self) -> str:
-        """How they were compressed, or empty."""
-
-    @property
-    def damage(self) -> str:
-        """Why they ended early, or empty."""
-
-    def more(self, wanted: int) -> None:
-        """Wait for more bytes, about `wanted` if they are at hand, or for the end."""
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`, as far as they are known."""
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `offset` with what is known; returns the bytes read."""
-
-
-class _InPlace:
-    """A file read where it is.
-
-    :param growing: what waits for more of it, None if nobody writes to it
-    """
-
-    compression = ""
-    begin = 0
-
-    def __init__(self, fd: int, growing: Growing | None = None) -> None:
-        self._fd = fd
-        self._growing = growing
-        self.complete = growing is None
-        self.size = 0 if growing is not None else os.fstat(fd).st_size
-
-    @property
-    def damage(self) -> str:
-        return "" if self._growing is None else self._growing.damage
-
-    @property
-    def expected(self) -> int | None:
-        return self.size if self._growing is None else None
-
-    def more(self, wanted: int) -> None:
-        if self._growing is not None:
-            size = min(self._growing.wait_beyond(self.size), self.size + wanted)
-            self.complete = size == self.size
-            self.size = size
-
-    def read(self, offset: int, size: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
-        while len(data) < size:
-            more = os.pread(self._fd, size - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
-        return data
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        return fill(self._fd, offset, buffer)
-
-
-class _Spooled:
-    """A feed, and the spool that keeps what it gave."""
-
-    def __init__(self, feed: Feed, spool: Spool) -> None:
-        self._feed, self.compression = unwrapped(feed)
-        self._spool = spool
-        self.complete = False
-
-    @property
-    def size(self) -> int:
-        return self._spool.size
-
-    @property
-    def begin(self) -> int:
-        return self._spool.begin
-
-    @property
-    def damage(self) -> str:
-        return self._feed.damage
-
-    @property
-    def expected(self) -> int | None:
-        if self.complete:
-            return self.size
-        consumed = self._feed.consumed()
-        return int(self.size / consumed) if consumed else None
-
-    def more(self, wanted: int) -> None:
-        data = self._feed.read(wanted)
-        self.complete = not data
-        self._spool.append(data)
-
-    def read(self, offset: int, size: int) -> bytes:
-        return self._spool.read(offset, size)
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        return self._spool.read_into(offset, buffer)
 
 
 class Source:
@@ -334,6 +216,7 @@ def open_source(
     *,
     follow: bool = False,
     over: Callable[[], bool] | None = None,
+    first: int = 0,
     spool: int | Quota = DEFAULT_SPOOL,
 ) -> Source:
     """Open a capture file, or standard input for ``-``; gzip and zstd are recognised by content.
@@ -341,6 +224,7 @@ def open_source(
     :param follow: whether a regular file is still being written, and to be read as it grows; a pipe always is
     :param over: tells whether nothing more will be written to a file that is followed, as when another has taken
         its turn; asked whenever nothing has come
+    :param first: of a file that is followed: the byte at which the capture begins
     :param spool: how many bytes of what cannot be read twice are kept, or what several sources share
     :raises CaptureError: if there is no such file, or it cannot be read or spooled; of a live source nothing is
         read yet
@@ -348,12 +232,12 @@ def open_source(
     name = os.fspath(path)
     quota = spool if isinstance(spool, Quota) else Quota(spool)
     try:
-        return _opened(name, quota, over, follow=follow)
+        return _opened(name, quota, over, follow=follow, first=first)
     except OSError as error:
         raise _unusable(name, 0, error) from error
 
 
-def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool) -> Source:
+def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool, first: int) -> Source:
     file = _file(name)
     closing: list[Callable[[], None]] = [file.close]
     try:
@@ -369,7 +253,8 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
     closing.append(stop.close)
     if stat.S_ISREG(mode.st_mode):
         growing = Growing(fd, None if name == "-" else name, stop, over)
-        return Source(name, partial(_follow, name, fd, growing, quota, closing), quota, stop, closing)
+        begin = partial(_follow, name, fd, growing, quota, closing)
+        return Source(name, (lambda: Rest(begin(), first)) if first else begin, quota, stop, closing)
     feed = PipeFeed(fd, stop)
     return Source(name, partial(_spooled, name, feed, quota, closing), quota, stop, closing)
 
@@ -393,7 +278,7 @@ def _read_file(
 ) -> Store:
     fd = file.fileno()
     if compression(os.pread(fd, MAGIC_SIZE, 0)) is None:
-        return _InPlace(fd)
+        return InPlace(fd)
     file.seek(0)  # standard input may have been read from by others
     return _spooled(name, FileFeed(file, size), quota, closing)
 
@@ -403,14 +288,14 @@ def _follow(name: str, fd: int, growing: Growing, quota: Quota, closing: list[Ca
     while size < MAGIC_SIZE and (more := growing.wait_beyond(size)) > size:
         size = more
     if compression(os.pread(fd, MAGIC_SIZE, 0)) is None:
-        return _InPlace(fd, growing)
+        return InPlace(fd, growing)
     return _spooled(name, growing, quota, closing)
 
 
 def _spooled(name: str, feed: Feed, quota: Quota, closing: list[Callable[[], None]]) -> Store:
     spool = Spool(name, quota)
     closing.append(spool.close)
-    return _Spooled(feed, spool)
+    return Spooled(feed, spool)
 
 
 def _unusable(path: str, offset: int, error: OSError) -> CaptureError:

@@ -7,9 +7,13 @@ import os
 
 import click
 
+from kproxy.cli.attach import attach
 from kproxy.cli.completion import completion
+from kproxy.cli.ctl import ctl
 from kproxy.cli.export import export
+from kproxy.cli.proxy import proxy
 from kproxy.cli.read import read
+from kproxy.cli.replay import replay
 from kproxy.cli.sniff import sniff
 from kproxy.cli.stats import stats
 
@@ -27,6 +31,8 @@ Examples:
   kproxy export kafka.pcap -o group.mmd      a picture; also .pcapng .jsonl .csv .parquet
   kproxy read /var/tmp/ring                  rotated files are one capture
   tcpdump -w - port 9092 | kproxy read -     from a pipe
+  kproxy proxy -b kafka1:9092                the live proxy, on 127.0.0.1:9092
+  kproxy replay kafka.pcap -b kafka1:9092    the same requests again, the answers compared
 
 \b
 Exit codes: 0 all decoded, 1 nothing could be read, 2 wrong usage, 3 something was
@@ -51,6 +57,10 @@ def main() -> None:
 
 main.add_command(read)
 main.add_command(sniff)
+main.add_command(proxy)
+main.add_command(attach)
+main.add_command(ctl)
+main.add_command(replay)
 main.add_command(stats)
 main.add_command(export)
 main.add_command(completion)

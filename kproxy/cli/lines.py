@@ -11,6 +11,7 @@ from datetime import tzinfo
 import click
 
 from captures.exchanges import Exchange, Flag
+from kproxy.cli.interventions import marks
 from kproxy.cli.times import clock, milliseconds, zone_name
 
 GAP = "  "
@@ -127,7 +128,9 @@ def request_text(exchange: Exchange) -> str:
 def response_text(exchange: Exchange) -> tuple[str, str | None]:
     """Return the gist of the response with what is special about it, and a colour or None."""
     flag, gist = exchange.flag, exchange.gist[1]
-    notes = [text for special, text in _SPECIAL.items() if special in flag]
+    done = marks(exchange)
+    notes = [done] if done else []
+    notes += [text for special, text in _SPECIAL.items() if special in flag]
     if Flag.ORPHAN in flag:
         said = f"response to an unseen request, correlation ID {exchange.correlation_id}"
         return " ".join([said, *notes]), "yellow"

@@ -208,7 +208,7 @@ class Reading:
 
     def _print_one(self, capture: Capture, number: int) -> None:
         from kproxy.cli.lines import Lines
-        from kproxy.cli.tree import comment_lines, exchange_tree, problem_lines, traced_frame
+        from kproxy.cli.tree import exchange_tree, problem_lines, traced_exchange
 
         reader = self.showing.reader(capture, annotate=True)
         if number > len(reader):
@@ -220,14 +220,8 @@ class Reading:
             for line in exchange_tree(exchange, color=self.showing.color):
                 echo(line)
             return
-        for line in comment_lines(exchange):
+        for line in traced_exchange(exchange):
             echo(line)
-        masked = set(exchange.annotations.masked)
-        for side, body in (("request", exchange.request), ("response", exchange.response)):
-            if body is not None:
-                echo("")
-                for line in traced_frame(body, side, exchange.annotations.decoded, masked=masked):
-                    echo(line)
         for line in problem_lines(exchange):
             echo(line)
         self.clean = exchange.decoded_fully

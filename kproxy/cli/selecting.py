@@ -29,6 +29,7 @@ class Selecting:
     :param end: moment after which nothing is
     :param connections: ids of connections, empty selects all
     :param count: how many exchanges at most
+    :param since: ns since the epoch: of a capture that grows, what began before is only learned from
     """
 
     wanted: Filter | None = None
@@ -37,6 +38,7 @@ class Selecting:
     zone: tzinfo | None = None
     connections: tuple[int, ...] = ()
     count: int | None = None
+    since: int | None = None
 
     def indexes(self, capture: Capture, reader: ExchangeReader) -> Int64s:
         """Return the indexes of the selected exchanges, as :meth:`ExchangeReader.exchange` takes them, rising.
@@ -83,6 +85,10 @@ class Selecting:
         wanted = LiveFilter(self.wanted, reader)
         for rows in capture.updates():
             low, high = self.bounds(capture)
+            if self.since is not None:
+                early = self._times(capture, rows) < self.since
+                reader.pass_over(rows[early].tolist())
+                rows = rows[~early]
             for exchange in reader.take(rows.tolist()):
                 look(exchange)
                 fits = wanted.fits(exchange)  # asked about all: it learns from them
@@ -105,8 +111,7 @@ class Selecting:
 
         table = capture.table
         mask = np.ones(len(table), np.bool_)
-        asked = table.column("request_size") > 0
-        time = np.where(asked, table.column("request_first"), table.column("response_first"))
+        time = self._times(capture, slice(None))
         low, high = self.bounds(capture)
         if low is not None:
             mask &= time >= low
@@ -115,6 +120,16 @@ class Selecting:
         if self.connections:
             mask &= np.isin(table.column("connection"), self.connections)
         return mask
+
+    @staticmethod
+    def _times(capture: Capture, rows: Int64s | slice) -> Int64s:
+        """Return when the exchanges of some rows began."""
+        import numpy as np
+
+        asked, begin, answered = (
+            capture.table.column(name)[rows] for name in ("request_size", "request_first", "response_first")
+        )
+        return np.where(asked > 0, begin, answered)
 
     def _walk(self, capture: Capture, reader: ExchangeReader) -> Iterator[tuple[int, Exchange | None]]:
         """Return indexes of selected exchanges, with the exchange where it had to be decoded."""

@@ -10,8 +10,6 @@ import os
 import pwd
 import signal
 import sys
-from collections import deque
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,20 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from captures.exchanges import Exchange
-from captures.filters.live import LiveFilter
 from captures.live.capture import LiveCapture
 from captures.live.processes import processes_behind
 from captures.live.recorder import Match, Recorder
 from captures.live.ring import Ring, ring_source
 from captures.live.sniffer import Sniffer, Taken
 from captures.packets.spool import DEFAULT_SPOOL, Quota
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option, names_of
-from kproxy.cli.lines import request_text, response_text
-from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import Showing, ended_by_signals, flush
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
+from kproxy.cli.showing import ended_by_signals, flush
 from kproxy.cli.sizes import LEAST_SPOOL, Size
-from kproxy.cli.summary import Tally, notes
+from kproxy.cli.watching import Watching
 
 if TYPE_CHECKING:
     from kproxy.cli.sniff import Opened
@@ -67,11 +61,9 @@ class Sniffing:
     ) -> None:
         self._interface = opened.settings.interface
         self._find = opened.find
-        self._quiet = quiet
-        self._showing = Showing(**showing)
-        zone = self._showing.zone
-        self._selecting = Selecting(filter_option(wanted, zone), zone=zone, count=None if quiet else count)
-        self._keep = filter_option(keep, zone)
+        self._watching = Watching(
+            quiet=quiet, count=count, wanted=wanted, keep=keep, match=self._matched, **showing
+        )
         self._keylog = keylog_option(keylog, growing=True, file=opened.keylog)
         self._names = names_of(hosts)
         self._limit = DEFAULT_SPOOL if spool is None else _size("--spool", spool)
@@ -144,27 +136,12 @@ class Sniffing:
         capture = LiveCapture(
             source, self._sniffer, self._names, self._find or processes_behind, keylog=self._keylog
         )
-        reader = self._showing.reader(capture, live=True)
-        tally, kept = Tally(), LiveFilter(self._keep, reader)
+        tally = self._watching.watch(capture, self._pause)
+        return self._watching.conclude(capture, tally, self._end)
 
-        def look(exchange: Exchange) -> None:
-            if self._keep is not None and self._recorder is not None and kept.fits(exchange):
-                self._recorder.match(_match(exchange))
-
-        exchanges = self._counted(self._selecting.as_they_come(capture, reader, self._pause, look), tally)
-        if self._quiet:
-            deque(exchanges, maxlen=0)
-        else:
-            self._showing.show(exchanges, live=True)
-        self._sniffer.stop()  # there may be more than was asked for
-        flush()
-        for note in notes(capture):
-            _notice(note)
-        self._end()
-        if not self._quiet:
-            to_terminal = self._showing.terminal and not self._showing.as_json
-            click.echo(tally.sentence(capture), err=not to_terminal)
-        return tally.clean(capture)
+    def _matched(self, match: Match) -> None:
+        if self._recorder is not None:
+            self._recorder.match(match)
 
     def _pause(self) -> None:
         """Let what was printed be seen; say how it stands when the end takes its time."""
@@ -173,12 +150,6 @@ class Sniffing:
         if self._sniffer.stopping and waiting > _WORTH_A_WORD and not self._told:
             self._told = True
             _notice(f"{waiting >> 20} MiB are still to be read; Ctrl-C again ends at once")
-
-    @staticmethod
-    def _counted(exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
-        for exchange in exchanges:
-            tally.add(exchange)
-            yield exchange
 
     def _end(self) -> None:
         """Wait until all is saved, and say what became of the packets."""
@@ -200,11 +171,6 @@ def _size(option: str, text: str) -> int:
         return Size(LEAST_SPOOL).convert(text, None, None)
     except click.BadParameter as error:
         raise click.UsageError(f"{option}: {error.message}") from None
-
-
-def _match(exchange: Exchange) -> Match:
-    text = f"{request_text(exchange)}  {exchange.client} > {exchange.broker}  {response_text(exchange)[0]}"
-    return Match(exchange.time, exchange.time + (exchange.latency or 0), exchange.api or "unknown", text)
 
 
 def _ring_folder(folder: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,6 +13,7 @@ from dissectors.domains import ERROR_CODE
 from dissectors.error_codes import BY_CODE
 from dissectors.frames import DECOMPRESSED, Body, trace_body
 from dissectors.trace import Node
+from kproxy.cli.interventions import Changes, Side
 
 INDENT = "  "
 MAX_TEXT = 160
@@ -21,18 +22,21 @@ MAX_TEXT = 160
 def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
     """Yield the lines of the comment and of both decoded bodies."""
     yield from comment_lines(exchange)
-    for side, body, token in (
+    sides: tuple[tuple[Side, Body | None, bytes | None], ...] = (
         ("request", exchange.request, exchange.tokens[0]),
         ("response", exchange.response, exchange.tokens[1]),
-    ):
+    )
+    for side, body, token in sides:
+        changes = Changes(exchange, side, _short)
         if body is not None:
             yield f"{INDENT}{click.style(side, bold=True) if color else side}{_about(body)}"
-            yield from _values(
-                body.value, side, 2, exchange.annotations.decoded, set(exchange.annotations.masked)
-            )
+            known = _Known(exchange.annotations.decoded, set(exchange.annotations.masked), changes)
+            yield from _values(body.value, side, 2, known)
         elif token is not None:
             yield f"{INDENT}{side}  SASL token, {len(token)} bytes"
             yield from _inner(exchange.annotations.decoded.get(f"{side}.token"), 2)
+        for line in changes.lines():
+            yield f"{INDENT * 2}{line}"
     for line in problem_lines(exchange):
         yield click.style(f"{INDENT}{line}", fg="magenta") if color else f"{INDENT}{line}"
 
@@ -55,33 +59,44 @@ def _about(body: Body) -> str:
     return f"  ({body.guess})" if body.guess else ""
 
 
-def _values(value: Any, path: str, depth: int, decoded: Mapping[str, Any], masked: set[str]) -> Iterator[str]:
+class _Known(NamedTuple):
+    """What is known of fields, by path."""
+
+    decoded: Mapping[str, Any]
+    masked: set[str]
+    changes: Changes | None = None
+
+    def beside(self, path: str) -> str:
+        """Return what kproxy made of a value."""
+        return "" if self.changes is None else self.changes.beside(path)
+
+
+def _values(value: Any, path: str, depth: int, known: _Known) -> Iterator[str]:
     pad = INDENT * depth
     if isinstance(value, dict):
         for name, item in value.items():
-            yield from _value(f"{pad}{name}", item, f"{path}.{name}", depth, decoded, masked)
+            yield from _value(f"{pad}{name}", item, f"{path}.{name}", depth, known)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _value(f"{pad}[{index}]", item, f"{path}[{index}]", depth, decoded, masked)
+            yield from _value(f"{pad}[{index}]", item, f"{path}[{index}]", depth, known)
 
 
-def _value(
-    head: str, value: Any, path: str, depth: int, decoded: Mapping[str, Any], masked: set[str]
-) -> Iterator[str]:
-    known = decoded.get(path)
-    note = f"  {_short(known)}" if known is not None and not isinstance(known, dict | list) else ""
-    if path in masked:
+def _value(head: str, value: Any, path: str, depth: int, known: _Known) -> Iterator[str]:
+    said = known.decoded.get(path)
+    note = f"  {_short(said)}" if said is not None and not isinstance(said, dict | list) else ""
+    note = f"{known.beside(path)}{note}"
+    if path in known.masked:
         yield f"{head} (masked)"
     elif isinstance(value, dict) and value:
         yield f"{head}{note}"
-        yield from _values(value, path, depth + 1, decoded, masked)
+        yield from _values(value, path, depth + 1, known)
     elif isinstance(value, list | tuple) and value and isinstance(value[0], dict | list):
         yield f"{head} ({len(value)}){note}"
-        yield from _values(value, path, depth + 1, decoded, masked)
+        yield from _values(value, path, depth + 1, known)
     else:
         yield f"{head} {_short(value)}{note}"
-    if isinstance(known, dict | list):
-        yield from _inner(known, depth + 1)
+    if isinstance(said, dict | list):
+        yield from _inner(said, depth + 1)
 
 
 def _inner(value: Any, depth: int) -> Iterator[str]:
@@ -114,7 +129,7 @@ def _short(value: Any) -> str:
         return _bytes_text(value)
     if isinstance(value, str):
         text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
-        return f'"{text}"'
+        return f'"{words.line(text)}"'
     if isinstance(value, list | tuple):
         text = ", ".join(_short(item) for item in value[:50])
         return f"[{text}{', …' if len(value) > 50 else ''}]"
@@ -135,20 +150,44 @@ def _bytes_text(value: bytes) -> str:
     return f"{shown}{more} ({len(value)} bytes)"
 
 
-def traced_frame(body: Body, side: str, decoded: Mapping[str, Any], *, masked: set[str]) -> Iterator[str]:
-    """Yield the lines of a traced frame: byte range, field, type, value, and what the field means."""
+def traced_exchange(exchange: Exchange) -> Iterator[str]:
+    """Yield the lines of the comment and of both frames, traced."""
+    yield from comment_lines(exchange)
+    masked = set(exchange.annotations.masked)
+    sides: tuple[tuple[Side, Body | None], ...] = (
+        ("request", exchange.request),
+        ("response", exchange.response),
+    )
+    for side, body in sides:
+        if body is not None:
+            yield ""
+            changes = Changes(exchange, side, _short)
+            yield from traced_frame(body, side, exchange.annotations.decoded, masked=masked, changes=changes)
+
+
+def traced_frame(
+    body: Body,
+    side: str,
+    decoded: Mapping[str, Any],
+    *,
+    masked: set[str],
+    changes: Changes | None = None,
+) -> Iterator[str]:
+    """Yield the lines of a traced frame: byte range, field, type, value, and what the field means.
+
+    :param changes: what kproxy made of the values
+    """
     root = trace_body(body, response=side == "response", records=True)
     yield f"{side}: {root.end} bytes{_about(body)}"
     width = len(str(root.end))
     for child in root.children or ():
-        yield from _traced(
-            child, 1, width, side if child.name == "body" else f"{side} {child.name}", decoded, masked
-        )
+        path = side if child.name == "body" else f"{side} {child.name}"
+        yield from _traced(child, 1, width, path, _Known(decoded, masked, changes))
+    for line in changes.lines() if changes is not None else ():
+        yield f"{'':>{2 * width + 1}}  {line}"
 
 
-def _traced(
-    node: Node, depth: int, width: int, path: str, decoded: Mapping[str, Any], masked: set[str]
-) -> Iterator[str]:
+def _traced(node: Node, depth: int, width: int, path: str, known: _Known) -> Iterator[str]:
     place = (
         f"{node.start:>{width}}-{node.end - 1:>{width}}"
         if node.end > node.start
@@ -161,11 +200,12 @@ def _traced(
     name = f"[{node.name}]" if isinstance(node.name, int) else node.name
     value = ""
     if node.children is None:
-        value = " (masked)" if path in masked else f" {_short(node.value)}"
+        value = " (masked)" if path in known.masked else f" {_short(node.value)}"
     elif node.kind == "array":
         value = f" ({len(node.children)})"
-    known = decoded.get(path)
-    note = f" {_short(known)}" if known is not None and not isinstance(known, dict | list) else ""
+    value += known.beside(path)
+    said = known.decoded.get(path)
+    note = f" {_short(said)}" if said is not None and not isinstance(said, dict | list) else ""
     meaning = f"   — {node.field.doc}" if node.field is not None and node.field.doc else ""
     kind = f"  {node.kind}" if node.kind and node.kind != DECOMPRESSED else ""
     yield f"{place}  {INDENT * depth}{name}{kind}{value}{note}{meaning}"
@@ -177,7 +217,7 @@ def _traced(
     ):
         yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {BY_CODE[node.value].advice}"
     for child in node.children or ():
-        yield from _traced(child, depth + 1, width, node.path_of(child, path), decoded, masked)
-    if isinstance(known, dict | list):
-        for line in _inner(known, depth + 1):
+        yield from _traced(child, depth + 1, width, node.path_of(child, path), known)
+    if isinstance(said, dict | list):
+        for line in _inner(said, depth + 1):
             yield f"{'':>{2 * width + 1}}  {line}"

@@ -4,7 +4,8 @@
         client(broker.address("PLAINTEXT"))
 
 It runs on the loopback interface, in KRaft mode, with a small heap; its data goes when it stops. Kafka's own command
-line tools are on the same class path (:func:`java`).
+line tools are on the same class path (:func:`java`). A :class:`Node` is the process without an opinion on what it is
+configured for; :mod:`tests.lanes.cluster` has several.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.lanes.tools import CannotRun, Command, class_path, free_ports, listen
 
 KAFKA = "4.3.0"
 
-_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 #: quick to start, and small: lanes run several Java programs one after the other
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -59,8 +60,110 @@ def java(main: str, *arguments: str | Path, version: str = KAFKA, jvm: Sequence[
     return ["java", "-Xmx150m", *JVM, _QUIET, *jvm, "-cp", kafka_class_path(version), main, *arguments]
 
 
-class Broker:
-    """A running broker, as a context manager.
+class Node:
+    """The process of a broker, a controller, or both.
+
+    :param folder: where its configuration, data and log go
+    :param configuration: what stands in ``server.properties``, but for ``log.dirs``
+    :param ports: of the loopback interface; when it listens on all of them, it has started
+    :param heap: of its virtual machine
+    :param jvm: other options of its virtual machine
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        configuration: Mapping[str, str],
+        ports: Sequence[int],
+        *,
+        version: str = KAFKA,
+        heap: str = "400m",
+        jvm: Sequence[str] = (),
+    ) -> None:
+        self.version = version
+        self._folder = folder
+        self._configuration = dict(configuration) | {"log.dirs": str(folder / "data")}
+        self._awaited = ports
+        self._jvm = (f"-Xmx{heap}", *jvm)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def format(self, *options: str) -> None:
+        """Write its configuration and make its storage; what was there before goes.
+
+        :param options: for the storage tool
+        """
+        need("java")
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        lines = (f"{key}={value}\n" for key, value in self._configuration.items())
+        self._properties.write_text("".join(lines))
+        storage = ("format", "-t", CLUSTER_ID, *options, "-c", self._properties)
+        run(java("kafka.tools.StorageTool", *storage, version=self.version))
+
+    @property
+    def _properties(self) -> Path:
+        return self._folder / "server.properties"
+
+    def start(self) -> None:
+        """Start it, without waiting until it listens."""
+        command = java("kafka.Kafka", self._properties, version=self.version, jvm=self._jvm)
+        with (self._folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def wait_until_it_listens(self) -> None:
+        """Wait for its ports.
+
+        :raises CannotRun: if it takes too long, or ends
+        """
+        try:
+            wait_for("the start of the broker", lambda: all(map(self._listens, self._awaited)), timeout=120)
+        except CannotRun:
+            self.kill()
+            raise
+
+    def _listens(self, port: int) -> bool:
+        if not self.running:
+            log = (self._folder / "broker.log").read_text(errors="replace")
+            raise CannotRun(f"the broker ended: {log[-2000:]}")
+        return listens(port)
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self, timeout: float = 20) -> None:
+        """Stop it, if it runs, as SIGTERM does: a broker hands its leaderships over first."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it with SIGKILL, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def remove(self) -> None:
+        """Remove its data; configuration and log stay."""
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+
+
+class Broker(Node):
+    """A running broker that is its own controller, as a context manager.
 
     :param folder: where its configuration, data and log go
     :param listeners: name -> security protocol, such as ``{"TLS12": "SSL"}``; the first is also for the broker itself
@@ -78,13 +181,10 @@ class Broker:
         properties: Mapping[str, str] | None = None,
         jvm: Sequence[str] = (),
     ) -> None:
-        self.version = version
         *ports, self._controller = free_ports(len(listeners) + 1)
         self.ports = dict(zip(listeners, ports, strict=True))
-        self._folder = folder
-        self._jvm = jvm
-        self._configuration = self._configure(listeners) | dict(properties or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        configuration = self._configure(listeners) | dict(properties or {})
+        super().__init__(folder, configuration, ports, version=version, jvm=jvm)
 
     def _configure(self, listeners: Mapping[str, str]) -> dict[str, str]:
         bound = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
@@ -96,58 +196,19 @@ class Broker:
             "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": next(iter(listeners)),
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller}",
-            "log.dirs": str(self._folder / "data"),
         }
 
     def __enter__(self) -> Broker:
-        need("java")
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
-        file = self._folder / "server.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in self._configuration.items()))
-        storage = ("format", "-t", _CLUSTER_ID, "--standalone", "-c", file)
-        run(java("kafka.tools.StorageTool", *storage, version=self.version))
-        command = java("kafka.Kafka", file, version=self.version, jvm=["-Xmx400m", *self._jvm])
-        with (self._folder / "broker.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        try:
-            wait_for("the start of the broker", lambda: all(map(self._listens, self.ports.values())))
-        except CannotRun:
-            self.stop()
-            raise
+        self.format("--standalone")
+        self.start()
+        self.wait_until_it_listens()
         return self
-
-    def _listens(self, port: int) -> bool:
-        assert self._process is not None
-        if self._process.poll() is not None:
-            log = (self._folder / "broker.log").read_text(errors="replace")
-            raise CannotRun(f"the broker ended: {log[-2000:]}")
-        return listens(port)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
-
-    def stop(self) -> None:
-        """Stop it, if it runs, and remove its data."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
-        shutil.rmtree(self._folder / "data", ignore_errors=True)
-
-    @property
-    def pid(self) -> int:
-        """Number of its process."""
-        assert self._process is not None
-        return self._process.pid
+        self.remove()
 
     def address(self, listener: str) -> str:
         """Return ``host:port`` of a listener; the host is a name that certificates are for."""

@@ -39,6 +39,10 @@ class CannotRun(Exception):  # noqa: N818  # says what is wrong, reads well at t
     """A lane, or a part of it, cannot run here; the text says what is missing."""
 
 
+class Wrong(Exception):  # noqa: N818  # likewise
+    """Something that a lane looked at is not as it should be; the text says what."""
+
+
 def need(*programs: str) -> None:
     """Make sure that programs are on the path.
 

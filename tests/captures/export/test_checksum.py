@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.export.checksum import internet_checksum, tcp_checksum
+from captures.export.checksum import internet_checksum, tcp_checksum, words_sum
 
 
 def by_words(data: bytes) -> int:
@@ -25,6 +25,16 @@ def test_the_example_of_rfc_1071() -> None:
 @given(st.binary(min_size=1, max_size=300).filter(any))
 def test_as_word_by_word(data: bytes) -> None:
     assert internet_checksum(data) == by_words(data)
+
+
+@given(st.binary(max_size=40), st.integers(0, 700), st.integers(0, 7))
+def test_sums_of_parts_add_up(pattern: bytes, size: int, shift: int) -> None:
+    """As long integers or by numpy, wherever in memory the bytes begin, the last part of any length."""
+    data = memoryview(((pattern or b"\xff") * 900)[: size * 2 + 37])[shift:]
+    parts = data[: 2 * (size // 2)], data[2 * (size // 2) :]
+    total = sum(map(words_sum, parts))
+    assert -total % 0xFFFF == internet_checksum(bytes(data)) % 0xFFFF
+    assert words_sum(data) % 0xFFFF == total % 0xFFFF
 
 
 def test_tcp_counts_the_pseudo_header() -> None:

@@ -196,6 +196,11 @@ def test_the_table_of_filters_leaves_no_field_out():
         "broker.host",
         "broker.port",
         "topic_partition",
+        "changed",
+        "fault",
+        "held",
+        "answered_by_kproxy",
+        "not_forwarded",
     }
     assert {field.name for field in FIELDS if field.name not in named} <= elsewhere
 

@@ -400,3 +400,20 @@ def test_all_files_are_given_back(tmp_path: Path) -> None:
         assert len(list(descriptors.iterdir())) > before
         source.close()
         assert len(list(descriptors.iterdir())) == before
+
+
+def test_a_followed_file_may_be_read_from_a_byte_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(b"what was there before" + b"capture")
+    ended = [False]
+    with open_source(path, follow=True, over=lambda: ended[0], first=21) as source:
+        assert source.wait_for(7)
+        assert (source.size, source.read(0, 100), source.complete) == (7, b"capture", False)
+        with path.open("ab") as file:
+            file.write(b" that grows")
+        assert source.wait_for(8)
+        assert source.read(4, 9) == b"ure that "
+        assert source.held(0)
+        ended[0] = True
+        assert not source.wait_for(19)
+        assert (source.size, source.complete, source.damage) == (18, True, "")

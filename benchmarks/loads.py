@@ -1,0 +1,392 @@
+"""What proxies are measured with: one frame that is asked again and again, and the answers to it.
+
+Client and server are C programs (``benchmarks/load``), compiled on first use: they have to be faster than what is
+measured. The frames are real Kafka messages made by the dissectors, so that a proxy that knows Kafka has its work to
+do: where it reads responses, or rewrites addresses in them, it does so here. What does not know Kafka sees the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from time import time_ns
+from typing import Any, NamedTuple
+
+from dissectors.apis import Api, api
+from dissectors.frames import decode_response
+from dissectors.headers import (
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
+from dissectors.records import Record, build_batch
+from dissectors.wire import UNKNOWN_TAGS
+from tests.lanes.tools import CannotRun, free_ports, listens, need, run, wait_for
+
+_SOURCES = Path(__file__).parent / "load"
+_SIZE = struct.Struct(">i")
+_SMALL = 200
+_LARGE = 1_000_000
+_CLIENT_ID = "benchmark"
+
+PRODUCE, FETCH, METADATA, HEARTBEAT, API_VERSIONS = 0, 1, 3, 12, 18
+_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # some topic ID, as text
+
+_PATIENCE_S = 60
+
+
+class Topic(NamedTuple):
+    """Where a load produces to, or fetches from: partition 0 of it."""
+
+    name: str = "benchmark"
+    topic_id: str = _ID
+
+
+class Ask(NamedTuple):
+    """A message in one version."""
+
+    key: int
+    version: int
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked, by how many, and what of it counts.
+
+    :ivar asked: makes the request
+    :ivar answer: of our own server; None where a real broker answers
+    :ivar connections: that ask all the time
+    :ivar window: requests that each of them has in flight
+    :ivar idle: connections beside them that asked once
+    :ivar bulk: throughput in bytes is what counts, not requests
+    """
+
+    name: str
+    about: str
+    asked: Callable[[Topic], Ask]
+    answer: Ask | None = None
+    connections: int = 1
+    window: int = 1
+    idle: int = 0
+    bulk: bool = False
+
+
+class Result(NamedTuple):
+    """What a client measured.
+
+    :ivar rate: requests a second
+    :ivar mb_s: MB a second, in the direction that has more of them
+    :ivar p50: microseconds, as p99
+    """
+
+    requests: int
+    rate: float
+    mb_s: float
+    p50: float
+    p99: float
+
+
+# ---------------------------------------------------------------- frames
+def _known(key: int) -> Api:
+    known = api(key)
+    assert known is not None
+    return known
+
+
+def request_frame(ask: Ask) -> bytes:
+    """Return a request with its header."""
+    header = {
+        "request_api_key": ask.key,
+        "request_api_version": ask.version,
+        "correlation_id": 0,
+        "client_id": _CLIENT_ID,
+    }
+    message = _known(ask.key).request
+    built = RequestHeader[request_header_version(message, ask.version)].build(header)
+    return _framed(built + message[ask.version].build(ask.body))
+
+
+def response_frame(answer: Ask) -> bytes:
+    """Return a response with its header."""
+    message = _known(answer.key).response
+    built = ResponseHeader[response_header_version(message, answer.version)].build({"correlation_id": 0})
+    return _framed(built + message[answer.version].build(answer.body))
+
+
+def _framed(payload: bytes) -> bytes:
+    return _SIZE.pack(len(payload)) + payload
+
+
+def _padded(make: Callable[[int], bytes], size: int) -> int:
+    """Return with how much padding a frame has a size."""
+    padding = size - len(make(0))
+    return padding - (len(make(padding)) - size)
+
+
+# ---------------------------------------------------------------- what is asked
+def _heartbeat(_: Topic) -> Ask:
+    def ask(padding: int) -> Ask:
+        group = "g" * padding
+        return Ask(
+            HEARTBEAT, 4, {"group_id": group, "generation_id": 1, "member_id": "m", "group_instance_id": None}
+        )
+
+    return ask(_padded(lambda padding: request_frame(ask(padding)), _SMALL))
+
+
+def _still_a_member() -> Ask:
+    """The answer, with a tagged field of the future that makes it as long as the request."""
+
+    def answer(padding: int) -> Ask:
+        body = {"throttle_time_ms": 0, "error_code": 0, UNKNOWN_TAGS: {100: bytes(padding)}}
+        return Ask(HEARTBEAT, 4, body)
+
+    return answer(_padded(lambda padding: response_frame(answer(padding)), _SMALL))
+
+
+@cache
+def _records(size: int) -> bytes:
+    now = time_ns() // 1_000_000  # a broker removes what is too old
+    values = [bytes(1000)] * (size // 1000) or [bytes(size)]
+    return build_batch([Record(index, now, None, value) for index, value in enumerate(values)])
+
+
+def _produced(size: int) -> Callable[[Topic], Ask]:
+    def ask(to: Topic) -> Ask:
+        partition = {"index": 0, "records": _records(size)}
+        topic = {"name": to.name, "partition_data": [partition]}
+        body = {"transactional_id": None, "acks": -1, "timeout_ms": 30_000, "topic_data": [topic]}
+        return Ask(PRODUCE, 11, body)
+
+    return ask
+
+
+def _acknowledged() -> Ask:
+    partition = {
+        "index": 0,
+        "error_code": 0,
+        "base_offset": 0,
+        "log_append_time_ms": -1,
+        "log_start_offset": 0,
+        "record_errors": [],
+        "error_message": None,
+    }
+    responses = [{"name": Topic().name, "partition_responses": [partition]}]
+    return Ask(PRODUCE, 11, {"responses": responses, "throttle_time_ms": 0})
+
+
+def _fetched(topic: Topic) -> Ask:
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": -1,
+        "fetch_offset": 0,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": _LARGE,
+    }
+    body = {
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": _LARGE,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic_id": topic.topic_id, "partitions": [partition]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return Ask(FETCH, 17, body)
+
+
+def _records_fetched() -> Ask:
+    partition = {
+        "partition_index": 0,
+        "error_code": 0,
+        "high_watermark": 1000,
+        "last_stable_offset": 1000,
+        "log_start_offset": 0,
+        "aborted_transactions": None,
+        "preferred_read_replica": -1,
+        "records": _records(_LARGE),
+    }
+    responses = [{"topic_id": _ID, "partitions": [partition]}]
+    body = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
+    return Ask(FETCH, 17, body)
+
+
+LOADS = (
+    Load(
+        "pingpong",
+        "200 bytes each way (Heartbeat), one connection, one at a time",
+        _heartbeat,
+        _still_a_member(),
+    ),
+    Load(
+        "many",
+        "the same on 200 connections at once, beside 1,000 idle ones",
+        _heartbeat,
+        _still_a_member(),
+        connections=200,
+        idle=1000,
+    ),
+    Load(
+        "fetch",
+        "Fetch responses of 1 MB on one connection",
+        _fetched,
+        _records_fetched(),
+        window=2,
+        bulk=True,
+    ),
+    Load(
+        "produce",
+        "Produce requests of 1 MB on one connection",
+        _produced(_LARGE),
+        _acknowledged(),
+        window=2,
+        bulk=True,
+    ),
+    Load("broker-produce", "real broker: 200 bytes produced with acks=all, one at a time", _produced(_SMALL)),
+    Load(
+        "broker-bulk-produce",
+        "real broker: 1 MB produced at a time",
+        _produced(_LARGE),
+        window=2,
+        bulk=True,
+    ),
+    Load("broker-bulk-fetch", "real broker: 1 MB fetched at a time", _fetched, window=2, bulk=True),
+)
+
+
+# ---------------------------------------------------------------- the programs
+@cache
+def _program(name: str) -> Path:
+    """Compile a program of ``benchmarks/load``, unless that was done.
+
+    :raises CannotRun: without a compiler
+    """
+    sources = [_SOURCES / f"{name}.c", _SOURCES / "wire.h"]
+    code = sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / "kproxy-benchmarks"
+    folder.mkdir(exist_ok=True)
+    program = folder / f"{name}-{code}"
+    if not program.exists():
+        need("gcc")
+        run(["gcc", "-O2", "-o", program, sources[0]])
+    return program
+
+
+def _written(folder: Path, name: str, frame: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(frame)
+    return path
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[int]:
+    """Run a server that has the answers to all loads, as one broker of a cluster; gives its port."""
+    [port] = free_ports(1)
+    answers = {load.answer.key: load.answer for load in LOADS if load.answer is not None}
+    answers[API_VERSIONS] = Ask(API_VERSIONS, 3, _api_versions())
+    answers[METADATA] = Ask(METADATA, 12, _metadata(port))
+    files = {key: _written(folder, f"answer-{key}", response_frame(each)) for key, each in answers.items()}
+    arguments = [f"{key}:{file}" for key, file in files.items()]
+    process = subprocess.Popen([_program("server"), str(port), *arguments])
+    try:
+        wait_for("the server", lambda: listens(port))
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _api_versions() -> dict[str, Any]:
+    offered = {PRODUCE: 11, FETCH: 17, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
+    keys = [
+        {"api_key": key, "min_version": 0 if key == API_VERSIONS else most, "max_version": most}
+        for key, most in offered.items()
+    ]
+    return {"error_code": 0, "api_keys": keys, "throttle_time_ms": 0}
+
+
+def _metadata(port: int) -> dict[str, Any]:
+    return {
+        "throttle_time_ms": 0,
+        "brokers": [{"node_id": 0, "host": "127.0.0.1", "port": port, "rack": None}],
+        "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
+        "controller_id": 0,
+        "topics": [],
+    }
+
+
+def measure(
+    load: Load,
+    port: int,
+    folder: Path,
+    seconds: float,
+    *,
+    topic: Topic = Topic(),  # noqa: B008  # it is immutable
+    rate: float = 0,
+    begun: Callable[[], None] = lambda: None,
+    done: Callable[[], None] = lambda: None,
+) -> Result:
+    """Have a client ask through a port.
+
+    :param rate: requests a second at most, 0 for no bound
+    :param begun: called when all connections are there and it counts
+    :param done: called at the end, while they still are
+    :raises CannotRun: if connections break, answers do not fit the requests, or a broker answers with an error
+    """
+    ask = load.asked(topic)
+    file = _written(folder, f"{load.name}-request", request_frame(ask))
+    numbers = [load.connections, load.window, seconds, load.idle, rate]
+    command = [str(_program("client")), str(port), str(file), *map(str, numbers)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdin is not None
+        if client.stdout.readline():
+            begun()
+        line = client.stdout.readline()
+        if line:
+            done()
+        client.stdin.close()
+        if client.wait(_PATIENCE_S) or not line:
+            raise CannotRun(f"{load.name} did not get through")
+    told = json.loads(line)
+    _check(ask, bytes.fromhex(told["last"]))
+    size = max(told["sent"], told["received"])
+    return Result(
+        told["requests"],
+        told["requests"] / told["seconds"],
+        size / told["seconds"] / 1e6,
+        told["p50"],
+        told["p99"],
+    )
+
+
+def _check(ask: Ask, start: bytes) -> None:
+    """Make sure that the answer is one: a broker says in it what was wrong with the request."""
+    body = decode_response(start[_SIZE.size :], ask.key, ask.version, complete=False).value
+    for error in _errors(body):
+        raise CannotRun(f"the broker answered with error {error}")
+
+
+def _errors(value: Any) -> Iterator[int]:
+    if isinstance(value, Mapping):
+        if value.get("error_code"):
+            yield value["error_code"]
+        for each in value.values():
+            yield from _errors(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _errors(each)

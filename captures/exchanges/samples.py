@@ -1,0 +1,83 @@
+"""What the kernel told of connections while they were recorded, as kproxy's proxy notes it in packet comments.
+
+A capture that a proxy has made of bytes shows nothing of the network below: these samples do. They belong to
+connections, not to exchanges.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.interventions import TcpSample
+from captures.packets import Connections, PacketBlock
+
+
+class Sample(NamedTuple):
+    """One sample.
+
+    :ivar time: ns since the epoch
+    :ivar connection: id in the capture
+    :ivar values: what was told, and of which side
+    """
+
+    time: int
+    connection: int
+    values: TcpSample
+
+
+class Samples:
+    """The samples of a capture, in the order in which they were taken.
+
+    :param connections: of the same capture
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._by_ends: dict[tuple[int, int], list[int]] = {}
+        self._known = 0
+        self._samples: deque[Sample] = deque()
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)
+
+    def of(self, connection: int) -> list[Sample]:
+        """Return those of one connection."""
+        return [sample for sample in self._samples if sample.connection == connection]
+
+    def take(self, block: PacketBlock, told: Mapping[int, Sequence[TcpSample]]) -> None:
+        """Take in samples by the numbers of their packets, after the connections of the block are known."""
+        if not told:
+            return
+        self._look_at_connections()
+        numbers = np.array(sorted(told), np.int64)
+        rows = np.flatnonzero(np.isin(block.number, numbers))
+        for row in rows.tolist():
+            number, time = int(block.number[row]), int(block.time[row])
+            connection = self._connection(int(block.src[row]), int(block.dst[row]), number)
+            self._samples.extend(Sample(time, connection, values) for values in told[number])
+
+    def forget(self, before: int) -> None:
+        """Drop samples that were taken before a moment."""
+        while self._samples and self._samples[0].time < before:
+            self._samples.popleft()
+
+    def _look_at_connections(self) -> None:
+        connections = self._connections
+        ends = zip(connections.a[self._known :].tolist(), connections.b[self._known :].tolist(), strict=True)
+        for connection, (a, b) in enumerate(ends, self._known):
+            self._by_ends.setdefault((min(a, b), max(a, b)), []).append(connection)
+        self._known = len(connections)
+
+    def _connection(self, source: int, target: int, number: int) -> int:
+        """Return the connection of a packet: the latest between its ends that had begun."""
+        between = self._by_ends[min(source, target), max(source, target)]
+        begun = bisect_right(between, number, key=self._connections.first_number.__getitem__)
+        return between[max(begun - 1, 0)]

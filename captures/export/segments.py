@@ -1,0 +1,199 @@
+"""Packets of a TCP connection that never was on a wire: Ethernet, IPv4 or IPv6, TCP, with right lengths and checksums.
+
+Used for what was seen decrypted or not in packets at all: by exports, and by the recorder of the live proxy, which
+makes hundreds of thousands of them a second. So what stays the same in all packets of a direction is laid out once,
+and its part of the checksums added up once.
+
+Sequence numbers count from an initial one that depends on nothing but the connection's number, so that whoever comes
+later can go on with a connection.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+from struct import Struct
+from typing import NamedTuple
+
+from captures.export.checksum import words_sum
+
+MAX_SEGMENT = 65_000  # with 60 bytes of headers still a valid IPv4 datagram; a multiple of 8, see words_sum
+
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16  # RFC 9293 section 3.1
+
+_CLIENT_MAC, _BROKER_MAC = b"\x02kpxy\x01", b"\x02kpxy\x02"  # locally administered (IEEE 802, bit 1)
+_IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
+_IPV4_HEADER = Struct(">BBHHHBBH4s4s")
+_IPV6_HEADER = Struct(">IHBB16s16s")
+# what varies (total length, identification, checksum) and what does not; RFC 791 section 3.1
+_IPV4_PACKET = Struct(">16sHH4sH12sIIHHHH")
+_IPV6_PACKET = Struct(">18sH38sIIHHHH")
+_TCP_SIZE = 20
+_TCP = 6
+_HOPS = 64
+_WINDOW = 65_535
+# maximum segment size, then no-operation and window scale 14 (RFC 9293 section 3.7.1, RFC 7323 section 2.2)
+_SYN_OPTIONS = b"\x02\x04" + MAX_SEGMENT.to_bytes(2) + b"\x01\x03\x03\x0e"
+_DONT_FRAGMENT = 0x4000
+_MAPPED = bytes(10) + b"\xff\xff"
+_MASK = 0xFFFFFFFF
+_SPREAD = 0x9E3779B1  # odd: gives every connection another initial sequence number
+
+
+class _Direction(NamedTuple):
+    """What all packets of one end of a connection have in common.
+
+    :ivar before: from the first byte of the frame to the fields that vary
+    :ivar between: of IPv4: from behind the identification to the checksum
+    :ivar after: from behind the IPv4 checksum, or the IPv6 length, to the ports
+    :ivar ip_sum: 16-bit words of the IPv4 header, but for those that vary
+    :ivar tcp_sum: words of the pseudo header and ports, but for those that vary
+    """
+
+    before: bytes
+    between: bytes
+    after: bytes
+    ip_sum: int
+    tcp_sum: int
+
+
+class Conversation:
+    """One TCP connection being made: the packets of its two ends.
+
+    :param client: address and port, ``10.0.0.1:9092`` or ``[::1]:9092``
+    :param broker: address and port
+    :param seed: another for each connection between the same endpoints
+    """
+
+    def __init__(self, client: str, broker: str, seed: int = 0) -> None:
+        one, other = _of_one_family(_endpoint(client), _endpoint(broker))
+        self._directions = (
+            _direction(one, other, _BROKER_MAC + _CLIENT_MAC),
+            _direction(other, one, _CLIENT_MAC + _BROKER_MAC),
+        )
+        self._v6 = len(one[0]) == 16
+        self._begin = (seed * _SPREAD + 1_000 & _MASK, seed * _SPREAD + 5_000_000 & _MASK)
+        self._next = [start + 1 & _MASK for start in self._begin]
+        self._windows = [_WINDOW, _WINDOW]
+        self._datagrams = 0
+
+    def handshake(self) -> tuple[bytes, bytes, bytes]:
+        """Return SYN, SYN-ACK and the ACK."""
+        syn = self._syn(0, SYN, 0)
+        syn_ack = self._syn(1, SYN | ACK, self._begin[0] + 1 & _MASK)
+        return syn, syn_ack, self._header(0, self._begin[0] + 1, ACK, 0, 0, self._begin[1] + 1 & _MASK)
+
+    def segment(
+        self, side: int, position: int, payload: bytes, *, push: bool = False, missing: int = 0
+    ) -> bytes:
+        """Return a packet with the bytes of a side's stream from ``position`` on.
+
+        :param side: 0 client, 1 broker
+        :param missing: bytes that belong to the packet, and are not known; what is returned ends before them
+        """
+        size = len(payload) + missing
+        # missing bytes count as zeros, which add nothing
+        return self.segment_header(side, position, size, words_sum(payload), push=push) + payload
+
+    def segment_header(
+        self, side: int, position: int, size: int, payload_sum: int, *, push: bool = False
+    ) -> bytes:
+        """Return a packet up to its payload, which comes from elsewhere.
+
+        :param size: bytes of the payload
+        :param payload_sum: :func:`~captures.export.checksum.words_sum` of it
+        """
+        sequence = self._begin[side] + 1 + position
+        self._next[side] = sequence + size & _MASK
+        return self._header(
+            side, sequence, ACK | PSH if push else ACK, size, payload_sum, self._next[1 - side]
+        )
+
+    def acknowledgment(self, side: int, position: int) -> bytes:
+        """Return a packet without payload, behind the bytes of a side's stream before ``position``.
+
+        Its window differs from the one before, by a byte: else it would be a duplicate acknowledgment, which tells
+        of loss (RFC 5681 section 2).
+        """
+        self._windows[side] ^= 1
+        return self.segment_header(side, position, 0, 0)
+
+    def finish(self, side: int) -> tuple[bytes, bytes]:
+        """Return the FIN of one side, and the acknowledgment of the other."""
+        other = 1 - side
+        fin = self._header(side, self._next[side], FIN | ACK, 0, 0, self._next[other])
+        self._next[side] = self._next[side] + 1 & _MASK
+        return fin, self._header(other, self._next[other], ACK, 0, 0, self._next[side])
+
+    def reset(self, side: int) -> bytes:
+        """Return the RST of one side."""
+        return self._header(side, self._next[side], RST | ACK, 0, 0, self._next[1 - side])
+
+    def _syn(self, side: int, flags: int, acknowledged: int) -> bytes:
+        size, options_sum = len(_SYN_OPTIONS), words_sum(_SYN_OPTIONS)
+        return self._header(side, self._begin[side], flags, size, options_sum, acknowledged, 7) + _SYN_OPTIONS
+
+    def _header(
+        self,
+        side: int,
+        sequence: int,
+        flags: int,
+        size: int,
+        payload_sum: int,
+        acknowledged: int,
+        words: int = 5,
+    ) -> bytes:
+        before, between, after, ip_sum, tcp_sum = self._directions[side]
+        window = self._windows[side]
+        sequence &= _MASK
+        flags |= words << 12
+        # a 32-bit number counts in the sum as its halves do: 2 ** 16 is 1 modulo 0xFFFF (RFC 1071)
+        tcp_sum += _TCP_SIZE + size + sequence + acknowledged + flags + window + payload_sum
+        checksum = -tcp_sum % 0xFFFF
+        if self._v6:
+            return _IPV6_PACKET.pack(
+                before, _TCP_SIZE + size, after, sequence, acknowledged, flags, window, checksum, 0
+            )
+        self._datagrams = number = self._datagrams + 1 & 0xFFFF
+        total = 40 + size
+        return _IPV4_PACKET.pack(
+            before,
+            total,
+            number,
+            between,
+            -(ip_sum + total + number) % 0xFFFF,
+            after,
+            sequence,
+            acknowledged,
+            flags,
+            window,
+            checksum,
+            0,
+        )
+
+
+def _direction(source: tuple[bytes, int], target: tuple[bytes, int], macs: bytes) -> _Direction:
+    ports = source[1].to_bytes(2) + target[1].to_bytes(2)
+    tcp_sum = words_sum(source[0] + target[0] + ports) + _TCP
+    if len(source[0]) == 16:
+        ip = macs + _IPV6 + _IPV6_HEADER.pack(6 << 28, 0, _TCP, _HOPS, source[0], target[0])
+        return _Direction(ip[:18], b"", ip[20:] + ports, 0, tcp_sum)
+    header = _IPV4_HEADER.pack(0x45, 0, 0, 0, _DONT_FRAGMENT, _HOPS, _TCP, 0, source[0], target[0])
+    ip = macs + _IPV4 + header
+    return _Direction(ip[:16], ip[20:24], ip[26:] + ports, words_sum(header), tcp_sum)
+
+
+def _of_one_family(*ends: tuple[bytes, int]) -> list[tuple[bytes, int]]:
+    """Return endpoints that a packet can have both: IPv4 addresses mapped into IPv6 if the other one is of that.
+
+    A proxy may be reached by the one, and reach its broker by the other (mapped addresses: RFC 4291 section 2.5.5.2).
+    """
+    size = max(len(address) for address, _ in ends)
+    return [(address if len(address) == size else _MAPPED + address, port) for address, port in ends]
+
+
+def _endpoint(text: str) -> tuple[bytes, int]:
+    """Return address and port of ``10.0.0.1:9092`` or ``[::1]:9092``."""
+    host, _, port = text.rpartition(":")
+    address = ip_address(host.strip("[]").partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).packed, int(port)

@@ -1,0 +1,36 @@
+"""``kproxy attach``: the exchanges of a proxy that runs elsewhere, shown here."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from kproxy.cli.common import early_ends
+from kproxy.cli.options import hosts_option, showing_options
+from kproxy.cli.runs import run_option, the_run, told_errors
+
+
+@click.command(short_help="Show what goes through a running proxy.")
+@run_option
+@click.option(
+    "--control", is_flag=True, help="Be somebody who is there: what is held stays so as long as this runs."
+)
+@click.option("--from-start", is_flag=True, help="Begin with the oldest exchange that is still recorded.")
+@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
+@click.option(
+    "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'error and topic ~ orders'."
+)
+@hosts_option
+@showing_options
+def attach(run_name: str | None, **options: Any) -> None:
+    """Show the exchanges of a running proxy as kproxy read does, from now on.
+
+    It only looks: Ctrl-C ends this command, not the proxy. It ends by itself when the proxy does.
+    """
+    run = the_run(run_name)
+    from kproxy.cli.attaching import Attaching
+
+    with early_ends(), told_errors():
+        sys.exit(Attaching(run, **options).run())

@@ -1,0 +1,121 @@
+"""One run of ``kproxy attach``: reads the recording of a running proxy as it grows, and hears what the proxy tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event, Thread
+from time import time_ns
+from typing import Any
+
+import click
+
+from captures.live.capture import GrowingCapture
+from captures.live.recording import newest_first
+from captures.packets.files import is_one_file
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
+from kproxy.cli.events import sentence_of
+from kproxy.cli.showing import ended_by_signals
+from kproxy.cli.watching import Watching, open_growing
+from kproxy.proxy.control import ClosedError, CommandError, ControlClient
+from kproxy.proxy.run_folder import Run
+
+_LOOK = 1.0  # seconds between two looks whether this has ended
+_MOST_BEFORE = 512 << 20
+"""Bytes of the recording that are read to know what goes on, though they are not shown."""
+
+
+class Attaching:
+    """One run.
+
+    :param control: count as somebody who is there
+    :param from_start: begin with what is still recorded
+    :raises OSError: if the proxy cannot be reached
+    :raises click.UsageError: for an option that makes no sense
+    """
+
+    def __init__(
+        self, run: Run, *, control: bool, from_start: bool, hosts: tuple[str, ...], **options: Any
+    ) -> None:
+        self._run = run
+        self._hosts = hosts
+        self._from_start = from_start
+        self._watching = Watching(since=None if from_start else time_ns(), **options)
+        self._client = ControlClient(run.control_socket, control)
+        self._gone = Event()
+        self._stopped = Event()
+        self._capture: GrowingCapture | None = None
+
+    def run(self) -> int:
+        """Show what goes through until the proxy or the user ends it; returns the exit code.
+
+        :raises CaptureError: if the recording cannot be read
+        """
+        with self._client, ended_by_signals(self._stop):
+            if not self._run.capture:
+                _notice("this proxy records nothing, so there is nothing to show")
+                return EXIT_UNREADABLE
+            self._client.call("subscribe")
+            listener = Thread(target=self._listen, name="control events", daemon=True)
+            listener.start()
+            try:
+                return self._show()
+            finally:
+                self._client.close()
+                listener.join()
+
+    def _stop(self) -> None:
+        self._stopped.set()
+        if self._capture is not None:
+            self._capture.source.stop()
+
+    def _show(self) -> int:
+        self._capture = capture = open_growing(
+            self._run.capture,
+            first="" if self._from_start else first_to_read(self._run.capture),
+            hosts=self._hosts,
+            wanted=lambda: not self._gone.is_set() and not self._stopped.is_set(),
+        )
+        if capture is None:
+            _notice("nothing was recorded")
+            return 0
+        with capture.source:
+            if self._stopped.is_set():  # before there was something to stop
+                capture.source.stop()
+            tally = self._watching.watch(capture)
+            clean = self._watching.conclude(capture, tally)
+        return EXIT_INCOMPLETE if tally.exchanges and not clean else 0
+
+    def _listen(self) -> None:
+        """Tell what the proxy tells, in a thread."""
+        try:
+            while True:
+                for event in self._client.events(_LOOK):
+                    sentence = sentence_of(event)
+                    if sentence is not None:
+                        _notice(sentence)
+        except (ClosedError, CommandError, TimeoutError):
+            self._gone.set()
+
+
+def first_to_read(path: str) -> str:
+    """Return the name of the file of a recording with which to begin, for what comes now; empty for all.
+
+    What was said before tells of what comes: topics behind their IDs, requests of responses, where frames begin.
+    """
+    if is_one_file(path):
+        return ""
+    size, first = 0, ""
+    for name in newest_first(path):
+        try:
+            size += Path(name).stat().st_size
+        except OSError:  # the oldest are deleted
+            break
+        if first and size > _MOST_BEFORE:
+            return first
+        first = Path(name).name
+    return ""
+
+
+def _notice(text: str) -> None:
+    """Tell the user something, from any thread."""
+    click.echo(f"kproxy: {text}", err=True)

@@ -1,0 +1,41 @@
+"""What the data plane tells of itself, in sentences: on the terminal of ``kproxy proxy`` and of ``kproxy attach``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from captures.meaning import words
+
+
+def sentence_of(event: dict[str, Any]) -> str | None:
+    """Return what an event of the data plane is for people; None if it is nothing for them."""
+    made = _SENTENCES.get(event["event"])
+    return None if made is None else made(event)
+
+
+def _broker(event: dict[str, Any]) -> str:
+    what = f"{event['role']} {event['node_id']}"
+    if event["before"]:
+        return (
+            f"{what} is now at {event['address']}, not at {event['before']}; clients find it at {event['at']}"
+        )
+    return f"{what} at {event['address']} is behind {event['at']}"
+
+
+_SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "listening": lambda event: f"listening on {event['address']}",
+    "broker": _broker,
+    "escaped": lambda event: (
+        f"the address of broker {event['node_id']}, {event['address']}, went to {event['client']} in a response to "
+        f"{event['api']}: connections there go past kproxy"
+    ),
+    "dropped": lambda event: (
+        f"{words.counted(event['bytes'], 'byte')} were forwarded but not recorded: recording is slower than traffic "
+        f"({event['total']:,} of {words.counted(event['connections'], 'connection')} so far)"
+    ),
+    "forwarding": lambda event: "forwarding is on again" if event["on"] else "forwarding is off",
+    "note": lambda event: str(event["text"]),
+    "warning": lambda event: str(event["text"]),
+    "lost": lambda event: f"{event['count']:,} messages of the proxy were missed",
+}

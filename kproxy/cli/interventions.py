@@ -1,0 +1,99 @@
+"""What kproxy did to an exchange, in words: short ones for a line, and beside the fields of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from captures.exchanges import Exchange
+from captures.interventions import Change, Intervention, masks
+from captures.meaning import words
+from kproxy.cli.times import span
+
+Side = Literal["request", "response"]
+
+_RELEASED = {
+    "user": "released",
+    "timeout": "released by itself before the client's timeout",
+    "edited": "released with other content",
+    "killed": "and its connection closed",
+    "detached": "released when nobody was there any more",
+}
+
+
+def marks(exchange: Exchange) -> str:
+    """Return what was done in few words, for a line; empty if nothing was."""
+    found = []
+    for side, done in (
+        ("request", exchange.interventions.request),
+        ("response", exchange.interventions.response),
+    ):
+        told = [text for each in done for text in _short_words(each)]
+        if told:
+            found.append(f"{'request ' if side == 'request' else ''}{', '.join(dict.fromkeys(told))}")
+    return f"[{'; '.join(found)}]" if found else ""
+
+
+def _short_words(done: Intervention) -> Iterator[str]:
+    if done.changed or done.unlisted:
+        yield "changed"
+    if done.action or done.rule:
+        yield words.line(done.action or done.rule)
+    if done.was_held:
+        yield _held(done)
+    if done.answered:
+        yield "answered by kproxy"
+    if done.not_forwarded:
+        yield "not forwarded"
+
+
+def _held(done: Intervention) -> str:
+    released = _RELEASED.get(done.released_by, words.line(done.released_by))
+    return f"held {span(done.held_ns)}{f', {released}' if released else ''}"
+
+
+class Changes:
+    """The values of one side that kproxy replaced, to be shown beside those that were sent.
+
+    :param masked: field paths, with their side, of values that must not be shown
+    :param show: makes a value text
+    """
+
+    def __init__(self, exchange: Exchange, side: Side, show: Callable[[Any], str]) -> None:
+        self._done: tuple[Intervention, ...] = getattr(exchange.interventions, side)
+        self._masked = exchange.annotations.masked
+        self._side = side
+        self._show = show
+        self._left = {f"{side}.{change.path}": change for done in self._done for change in done.changed}
+
+    def beside(self, path: str) -> str:
+        """Return what stands behind the value of a field, empty if it went on as it was."""
+        change = self._left.pop(path, None) if self._left else None
+        return "" if change is None else f" -> {self._value(path, change.got)} (changed by kproxy)"
+
+    def lines(self) -> Iterator[str]:
+        """Yield, last, what else was done: changes whose fields were not shown, faults, holds."""
+        for path, change in self._left.items():
+            yield f"~ {self._name(change)} {self._both(path, change)} (changed by kproxy)"
+        unlisted = sum(done.unlisted for done in self._done)
+        if unlisted:
+            yield f"~ {words.counted(unlisted, 'more value')} changed by kproxy"
+        for done in self._done:
+            if done.action or done.rule:
+                rule = f" (rule: {words.line(done.rule)})" if done.rule and done.action else ""
+                yield f"~ {words.line(done.action or done.rule)}{rule}"
+            if done.was_held:
+                yield f"~ {_held(done)}"
+            if done.answered:
+                yield "~ answered by kproxy: the broker never saw the request"
+            if done.not_forwarded:
+                yield "~ not forwarded"
+
+    def _name(self, change: Change) -> str:
+        return words.line(change.path) or "all"
+
+    def _both(self, path: str, change: Change) -> str:
+        return f"{self._value(path, change.sent)} -> {self._value(path, change.got)}"
+
+    def _value(self, path: str, value: Any) -> str:
+        return "(masked)" if masks(self._masked, path) else self._show(value)

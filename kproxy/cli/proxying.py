@@ -1,0 +1,349 @@
+"""One run of ``kproxy proxy``: starts the data plane, tells what it tells, and shows what is recorded.
+
+Forwarding happens in a process of its own, which notices nothing of how slow this one is. They end together: Ctrl-C
+here lets it drain, and what was recorded by then is shown to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from captures.exchanges import Capture, Exchange
+from captures.live.recorder import Match, Recorder
+from captures.packets.spool import DEFAULT_SPOOL
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
+from kproxy.cli.events import sentence_of
+from kproxy.cli.showing import ended_by_signals
+from kproxy.cli.watching import Watching, open_growing
+from kproxy.proxy.control import CommandError, ControlClient
+from kproxy.proxy.recording import recorder_settings
+from kproxy.proxy.run_folder import RunFolder, leftovers
+from kproxy.proxy.tls.differences import what_differs
+
+if TYPE_CHECKING:
+    from kproxy.proxy.metrics import Metrics
+    from kproxy.proxy.settings import Address, Settings
+
+_END_SECONDS = 30.0
+"""How long the data plane has to end, beyond what it may wait for requests in flight."""
+_STATUS_SECONDS = 2.0
+
+
+class PlaneProcess:
+    """The data plane, seen from outside.
+
+    :param settings: what it is to do
+    :param told: called with each event, from a thread
+    :ivar failure: why it could not begin, or ended by itself
+    """
+
+    def __init__(self, settings: Settings, told: Callable[[dict[str, Any]], None]) -> None:
+        self._told = told
+        self.failure = ""
+        self._ready = Event()
+        # a session of its own: Ctrl-C in the terminal is for this process, which passes it on in its own way
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kproxy.proxy.plane"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if settings.detached else None,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(settings) + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.failure = "the data plane ended at once"
+        self._reader = Thread(target=self._read, name="plane events", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        clean = False
+        for line in self._process.stdout:
+            event = msgspec.json.decode(line, type=dict[str, Any])
+            clean = clean or event["event"] == "ended"
+            if event["event"] == "failed":
+                self.failure = event["text"]
+            elif event["event"] == "ready":
+                self._ready.set()
+            self._told(event)
+        code = self._process.wait()
+        if not clean and not self.failure:
+            self.failure = f"forwarding ended unexpectedly ({_ending(code)})"
+        self._ready.set()
+
+    def wait_until_ready(self) -> bool:
+        """Wait until it listens; returns whether it does."""
+        self._ready.wait()
+        return not self.failure
+
+    def stop(self) -> None:
+        """Ask for the end; asked again, requests in flight are not waited for."""
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait for the end, so long at most; returns whether it has ended."""
+        self._reader.join(seconds)
+        return not self._reader.is_alive()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._reader.join(_END_SECONDS)
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+class Proxying:
+    """One run.
+
+    :param settings: makes the settings for a run folder
+    :param listen: where clients connect first
+    :raises click.UsageError: for an option that makes no sense
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[Path], Settings],
+        listen: Address,
+        *,
+        quiet: bool,
+        wanted: str | None,
+        hosts: tuple[str, ...],
+        keep: str | None,
+        before: int,
+        after: int,
+        keep_dir: str,
+        metrics: Address | None,
+        metrics_topics: int,
+        **showing: Any,
+    ) -> None:
+        self._settings_for = settings
+        self._port = listen[1]
+        self._listening = listen
+        self._hosts = hosts
+        self._metrics_at = metrics
+        self._metrics_topics = metrics_topics
+        self._keeping = keep is not None
+        self._surroundings = (Path(keep_dir), before, after)
+        self._recorder: Recorder | None = None
+        self._metrics: Metrics | None = None
+        self._first_file = ""
+        self._begin = 0
+        self._left = False
+        self._watches = not quiet or self._keeping or metrics is not None
+        self._watching = Watching(
+            quiet=quiet, wanted=wanted, keep=keep, match=self._matched, look=self._look, **showing
+        )
+
+    def run(self) -> int:
+        """Forward until the end; returns the exit code.
+
+        :raises OSError: if the state folder cannot be written
+        """
+        for left in leftovers():
+            _notice(f"an earlier proxy ended uncleanly; what it recorded is in {left.path / 'capture'}")
+        folder = RunFolder.create(self._port)
+        settings = self._settings_for(folder.path)
+        plane = PlaneProcess(settings, self._told)
+        before = signal.signal(signal.SIGUSR1, self._asked)
+        try:
+            with ended_by_signals(plane.stop):
+                if not plane.wait_until_ready():
+                    return self._failed(plane)
+                self._introduce(settings)
+                if settings.detached:
+                    return self._leave(folder)
+                with self._presence(folder, settings):
+                    code = self._follow(folder, settings, plane)
+                plane.join()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+            self._close()
+            if not self._left:
+                self._end(plane, settings)
+                if not plane.failure:
+                    folder.remove()
+        return self._failed(plane) if plane.failure else code
+
+    def _leave(self, folder: RunFolder) -> int:
+        """Let the data plane go on alone."""
+        self._left = True
+        name = folder.path.name
+        _notice(
+            f"it goes on in the background: kproxy attach --run {name} shows it, kproxy ctl --run {name} drain ends it"
+        )
+        return 0
+
+    @staticmethod
+    def _presence(folder: RunFolder, settings: Settings) -> AbstractContextManager[object]:
+        """Be somebody who is there: what is held is let go when nobody is."""
+        return ControlClient(folder.control_socket, control=True) if settings.hold else nullcontext()
+
+    @staticmethod
+    def _end(plane: PlaneProcess, settings: Settings) -> None:
+        if not plane.join(0):
+            plane.stop()
+            if not plane.join(settings.drain + _END_SECONDS):
+                plane.kill()
+
+    @staticmethod
+    def _failed(plane: PlaneProcess) -> int:
+        _notice(plane.failure)
+        return EXIT_UNREADABLE
+
+    def _introduce(self, settings: Settings) -> None:
+        """Say what will be different with kproxy in between, and what a firewall has to do."""
+        tls = settings.client_tls
+        for difference in what_differs(
+            mode=settings.mode,
+            listen=settings.listen[0],
+            advertised=settings.sni or settings.advertised or settings.listen[0],
+            security=settings.security,
+            client_tls=tls is not None,
+            client_auth="none" if tls is None else tls.client_auth,
+            keep_client_address=settings.keep_client_address,
+            shown=None if tls is None else tls.identity,
+        ):
+            _notice(difference)
+        if settings.mode == "transparent":
+            _show_rules(settings, self._listening)
+
+    # ------------------------------------------------------------ following
+    def _follow(self, folder: RunFolder, settings: Settings, plane: PlaneProcess) -> int:
+        """Show, keep and count what is recorded, until the recording ends."""
+        recorded = settings.recorded
+        if not recorded.on or not self._watches:
+            plane.join()
+            return 0
+        if self._keeping:
+            self._recorder = Recorder(
+                folder.capture, recorded.limit or DEFAULT_SPOOL, *self._surroundings, _notice
+            )
+            self._recorder.start()
+        capture = open_growing(
+            recorder_settings(recorded, folder.capture).capture,
+            first=self._first_file,
+            begin=self._begin,
+            hosts=self._hosts,
+            wanted=lambda: not plane.join(0),
+        )
+        if capture is None:
+            return 0
+        if self._metrics_at is not None:
+            self._serve_metrics(capture, folder)
+        tally = self._watching.watch(capture)
+        return 0 if self._watching.conclude(capture, tally) else EXIT_INCOMPLETE
+
+    def _serve_metrics(self, capture: Capture, folder: RunFolder) -> None:
+        from kproxy.proxy.metrics import Metrics, MetricsError
+
+        assert self._metrics_at is not None
+        try:
+            self._metrics = Metrics(self._watching.topic_name, topics=self._metrics_topics)
+            host, port = self._metrics.start(*self._metrics_at)
+        except MetricsError as error:
+            raise click.UsageError(str(error)) from None
+        _notice(f"metrics are at http://{host}:{port}/metrics")
+        Thread(target=self._poll, args=(folder,), name="status", daemon=True).start()
+
+    def _poll(self, folder: RunFolder) -> None:
+        """Tell the metrics what the data plane tells of itself, as long as it does."""
+        with suppress(OSError, CommandError), ControlClient(folder.control_socket) as client:
+            while self._metrics is not None:
+                self._metrics.update(client.call("status"))
+                time.sleep(_STATUS_SECONDS)
+
+    def _look(self, exchange: Exchange) -> None:
+        if self._metrics is not None:
+            self._metrics.observe(exchange)
+
+    def _matched(self, match: Match) -> None:
+        if self._recorder is not None:
+            self._recorder.match(match)
+
+    def _asked(self, *_: object) -> None:
+        if self._recorder is not None:
+            self._recorder.keep_now("asked", "the request to keep this moment")
+
+    def _close(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
+        if self._metrics is not None:
+            self._metrics.close()
+            self._metrics = None
+
+    def _told(self, event: dict[str, Any]) -> None:
+        """Tell the user what the data plane tells."""
+        name = event["event"]
+        if name == "listening":
+            host, _, port = event["address"].rpartition(":")
+            self._listening = host.strip("[]"), int(port)
+        if name == "recorder_file" and not self._first_file:
+            self._first_file, self._begin = Path(event["path"]).name, event["begin"]
+        elif name == "keep":
+            self._asked()
+        sentence = sentence_of(event)
+        if sentence is not None:
+            _notice(sentence)
+
+
+def _show_rules(settings: Settings, listening: Address) -> None:
+    """Show the firewall rules that bring connections here; nobody but the user runs them."""
+    from kproxy.proxy.firewall import FirewallError, resolve, rules, tool_here
+
+    if not settings.bootstrap:
+        _notice("with -b and a broker's address the firewall rules are shown that bring connections here")
+        return
+    try:
+        shown = rules(
+            tool_here(),
+            "tproxy" if settings.tproxy else "redirect",
+            resolve(_brokers(settings)),
+            [listening],
+            os.getuid(),
+            keep_client=settings.keep_client_address,
+        )
+    except FirewallError as error:
+        _notice(str(error))
+        return
+    _notice(f"firewall rules to be run as root:\n\n{shown.add}")
+    _notice(f"to take them away again:\n\n{shown.remove}")
+    for note in shown.notes:
+        _notice(note)
+
+
+def _brokers(settings: Settings) -> list[Address]:
+    """Return the addresses of all brokers, as far as they can be asked for, else those that were given."""
+    from kproxy.proxy.own_requests import OwnRequestError, cluster_of
+
+    given = list(settings.bootstrap)
+    try:
+        view = asyncio.run(cluster_of(given, settings.security, settings.connect_timeout))
+    except OwnRequestError as error:
+        _notice(f"the rules are for the brokers of -b alone: {error}")
+        return given
+    return [*given, *((host, port) for _, host, port in view.brokers)]
+
+
+def _notice(text: str) -> None:
+    """Tell the user something, from any thread."""
+    click.echo(f"kproxy: {text}", err=True)

@@ -1,0 +1,90 @@
+"""Which running proxy a command means, and what keeps it from doing what it was asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from kproxy.cli.common import EXIT_UNREADABLE
+
+if TYPE_CHECKING:
+    from kproxy.proxy.run_folder import Run
+
+
+def _complete(context: click.Context, parameter: click.Parameter, text: str) -> list[CompletionItem]:
+    from kproxy.proxy.run_folder import running
+
+    return [
+        CompletionItem(name, help=run.listen)
+        for run in running()
+        for name in (str(run.port), run.name)
+        if name.startswith(text)
+    ]
+
+
+run_option = click.option(
+    "--run",
+    "run_name",
+    metavar="RUN",
+    shell_complete=_complete,
+    help="Which proxy: its port, process ID or run folder. Not needed where only one runs.",
+)
+
+
+def the_run(name: str | None) -> Run:
+    """Return the running proxy that is meant.
+
+    :param name: of ``--run``
+    :raises click.UsageError: if there are several, with a list of them
+    :raises SystemExit: if there is none
+    """
+    from kproxy.proxy.run_folder import find, running
+
+    runs = running() if name is None else find(name)
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
+        what = "no proxy of yours is running: kproxy proxy starts one" if name is None else _unknown(name)
+        click.echo(f"kproxy: {what}", err=True)
+        sys.exit(EXIT_UNREADABLE)
+    listed = "\n".join(f"  --run {run.port or run.pid}  {_about(run)}" for run in runs)
+    raise click.UsageError(f"several proxies are running, say which one is meant:\n{listed}")
+
+
+def _unknown(name: str) -> str:
+    from kproxy.proxy.run_folder import running
+
+    others = ", ".join(str(run.port or run.pid) for run in running())
+    return f"no proxy {name} is running{f'; there are {others}' if others else ''}"
+
+
+def _about(run: Run) -> str:
+    return f"{run.listen}, process {run.pid}, since {datetime.fromtimestamp(run.started):%Y-%m-%d %H:%M:%S}"
+
+
+@contextmanager
+def told_errors() -> Iterator[None]:
+    """Tell why a proxy did not do what it was asked for, and exit."""
+    from kproxy.proxy.control import ClosedError, CommandError
+
+    try:
+        yield
+    except CommandError as error:
+        click.echo(f"kproxy: {error}", err=True)
+    except ClosedError as error:
+        click.echo(f"kproxy: {error}: it may have ended", err=True)
+    except TimeoutError:
+        click.echo("kproxy: the proxy does not answer", err=True)
+    except (ConnectionRefusedError, FileNotFoundError):
+        click.echo(
+            "kproxy: the proxy does not listen on its control socket: it may just begin or end", err=True
+        )
+    else:
+        return
+    sys.exit(EXIT_UNREADABLE)

@@ -1,0 +1,248 @@
+"""Broker addresses in responses: where they are, and how clients get those of the proxy in their place.
+
+Rewritten are Metadata, FindCoordinator and DescribeCluster, and the node endpoints of Produce, Fetch (KIP-951),
+ShareFetch and ShareAcknowledge (KIP-932), in all versions that are declared. All other bytes stay as the broker sent
+them. A version that is not declared could carry addresses in places nobody knows: therefore ApiVersions responses
+offer these APIs up to the highest declared version only.
+
+Frames are whole here, from the first byte of their size on. A Fetch or ShareFetch that is too large to be held in
+memory goes through :class:`~kproxy.proxy.node_endpoints.StreamedEndpoints`.
+
+Left alone, because no client connects there: listeners in DescribeQuorum, leader endpoints of the quorum's own APIs,
+hosts of group members and ACLs, endpoints of Streams applications.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Literal, NamedTuple, TypeAlias
+
+from captures.interventions import Change
+from dissectors.apis import api
+from dissectors.errors import DecodeError
+from dissectors.headers import API_VERSIONS
+from dissectors.schema import Message
+from dissectors.skim import Route, Spot, response_structs
+from dissectors.splice import splice
+from kproxy.proxy.framing import SIZE_BYTES
+from kproxy.proxy.node_endpoints import StreamedEndpoints, streams
+
+__all__ = [
+    "Advertise",
+    "Broker",
+    "Rewriter",
+    "Rewritten",
+    "StreamedEndpoints",
+    "rewriter",
+    "streams",
+    "unknown",
+]
+
+
+class Broker(NamedTuple):
+    """A node as a response names it. Controllers have node IDs and addresses of their own (KIP-919)."""
+
+    role: Literal["broker", "controller"]
+    node_id: int
+    host: str
+    port: int
+
+
+Advertise: TypeAlias = Callable[[Broker], tuple[str, int]]
+"""Gives the host and port that clients are told in place of a broker's."""
+
+
+class Rewritten(NamedTuple):
+    """A frame with what was changed in it.
+
+    :ivar frame: the very object that came in if nothing was
+    :ivar changes: in the order of their bytes
+    """
+
+    frame: bytes
+    changes: tuple[Change, ...]
+
+
+Rewriter: TypeAlias = Callable[[bytes, Advertise], Rewritten]
+"""Rewrites a response frame; raises DecodeError if it cannot be read."""
+
+_ENDPOINTS = ("node_endpoints.node_id", "node_endpoints.host", "node_endpoints.port")
+
+#: by API key: node ID, host and port of every address, in the order of their bytes, and the kind of nodes before them
+_FIELDS: Mapping[int, tuple[str, ...]] = {
+    0: _ENDPOINTS,  # Produce
+    1: _ENDPOINTS,  # Fetch
+    3: ("brokers.node_id", "brokers.host", "brokers.port"),  # Metadata
+    10: (  # FindCoordinator, up to v3 and from v4 on
+        *("node_id", "host", "port"),
+        *("coordinators.node_id", "coordinators.host", "coordinators.port"),
+    ),
+    60: ("endpoint_type", "brokers.broker_id", "brokers.host", "brokers.port"),  # DescribeCluster
+    78: _ENDPOINTS,  # ShareFetch
+    79: _ENDPOINTS,  # ShareAcknowledge
+}
+_CONTROLLERS = 2  # endpoint_type
+_UNSUPPORTED_VERSION = 35
+
+_LONGEST_TRIED = 1 << 20
+"""Bytes of the longest frame that is tried in other versions: each is decoded as a whole."""
+
+_CORRELATION_ID = slice(SIZE_BYTES, 8)
+_SIZE = struct.Struct(">i")
+_ERROR_CODE = struct.Struct(">h")
+_ERROR_AT = 8  # in an ApiVersions response, whose header is always v0 (KIP-511)
+_FALLBACK = struct.Struct(">hihhh")  # ApiVersions v0 with one entry
+
+
+@cache
+def rewriter(api_key: int, version: int) -> Rewriter | None:
+    """Return what rewrites the responses to requests of an API in a version, None if there is nothing to rewrite.
+
+    :param version: as the request asked for it
+    """
+    if api_key == API_VERSIONS:
+        return _AsAnswered(api_key, version, _OfferedVersions(version))
+    if api_key not in _FIELDS or unknown(api_key, version):
+        return None
+    route = Route.to_fields(response_structs(_response(api_key), version), _FIELDS[api_key])
+    return None if route.is_empty else _AsAnswered(api_key, version, _Addresses(route))
+
+
+@cache
+def unknown(api_key: int, version: int) -> bool:
+    """Return whether responses could carry addresses that are not rewritten, as the version is not declared."""
+    return api_key in _FIELDS and version not in _response(api_key).versions
+
+
+def _response(api_key: int) -> Message:
+    known = api(api_key)
+    assert known is not None
+    return known.response
+
+
+class _AsAnswered:
+    """Rewrites a frame in the version that was asked for; if it is not in that one, in the version that it is in.
+
+    Brokers up to 0.9 do not check versions and answer in the newest that they know; a few others answer in a later one.
+    """
+
+    def __init__(self, api_key: int, version: int, rewrite: Rewriter) -> None:
+        self._api_key = api_key
+        self._version = version
+        self._rewrite = rewrite
+
+    def __call__(self, frame: bytes, advertise: Advertise) -> Rewritten:
+        try:
+            return self._rewrite(frame, advertise)
+        except DecodeError:
+            version = self._answered_in(frame)
+            if version is None:
+                raise
+        other = rewriter(self._api_key, version)
+        return Rewritten(frame, ()) if other is None else other(frame, advertise)
+
+    def _answered_in(self, frame: bytes) -> int | None:
+        """Return the other version that accounts for every byte, None if there is none."""
+        if len(frame) > _LONGEST_TRIED:
+            return None
+        from dissectors.frames import (
+            decode_response,
+        )  # brings all codecs of records with it, and is seldom needed
+
+        body = decode_response(frame[SIZE_BYTES:], self._api_key, self._version)
+        return None if body.problems or body.version == self._version else body.version
+
+
+class _Addresses:
+    """Rewrites what carries addresses."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+
+    def __call__(self, frame: bytes, advertise: Advertise) -> Rewritten:
+        spots = self._route.find(frame, SIZE_BYTES)
+        role: Literal["broker", "controller"] = "broker"
+        if spots and spots[0].path == "endpoint_type":
+            role = "controller" if spots[0].value == _CONTROLLERS else "broker"
+            del spots[0]
+        edits: list[tuple[Spot, str | int]] = []
+        for node_id, host, port in zip(spots[0::3], spots[1::3], spots[2::3], strict=True):
+            if node_id.value < 0 or not host.value or not 0 < port.value < 65536:
+                continue  # no address: FindCoordinator has node -1 and an empty host beside an error
+            new_host, new_port = advertise(Broker(role, node_id.value, host.value, port.value))
+            if new_host != host.value:
+                edits.append((host, new_host))
+            if new_port != port.value:
+                edits.append((port, new_port))
+        return _edited(frame, edits)
+
+
+def _edited(frame: bytes, edits: list[tuple[Spot, str | int]]) -> Rewritten:
+    if not edits:
+        return Rewritten(frame, ())
+    changed = splice(frame, edits)
+    changes = tuple(Change(spot.path, spot.value, new) for spot, new in edits)
+    return Rewritten(_SIZE.pack(len(changed) - SIZE_BYTES) + changed[SIZE_BYTES:], changes)
+
+
+class _OfferedVersions:
+    """Lowers the versions that ApiVersions responses offer to those whose addresses can be rewritten.
+
+    APIs without addresses, those that are not known, and vendors' own (keys from 10000 on) stay as they are. Where
+    the lowest offered version is too new already, the range becomes empty: clients say that the API is not supported.
+
+    A broker answers an ApiVersions version that it does not know in v0 with error 35 (KIP-511); some, such as
+    librdkafka's mock, in the version that was asked for.
+    """
+
+    def __init__(self, version: int) -> None:
+        message = _response(API_VERSIONS)
+        self._version = version
+        self._newest = message.versions.last
+        self._fallback = self._route(message, 0)
+        self._asked = self._route(message, version) if version in message.versions else None
+        self._highest = {key: _response(key).versions.last for key in (*_FIELDS, API_VERSIONS)}
+
+    @staticmethod
+    def _route(message: Message, version: int) -> Route:
+        return Route.to_fields(
+            response_structs(message, version), ["api_keys.api_key", "api_keys.max_version"]
+        )
+
+    def __call__(self, frame: bytes, _advertise: Advertise) -> Rewritten:
+        if len(frame) < _ERROR_AT + _ERROR_CODE.size:
+            raise DecodeError("the bytes end before the error code", len(frame), truncated=True)
+        error = _ERROR_CODE.unpack_from(frame, _ERROR_AT)[0]
+        if error == _UNSUPPORTED_VERSION:
+            try:
+                return self._lowered(self._fallback, frame)
+            except DecodeError:
+                if self._asked is None:
+                    raise
+        if self._asked is not None:
+            return self._lowered(self._asked, frame)
+        return Rewritten(frame, ()) if error else self._refused(frame)
+
+    def _lowered(self, route: Route, frame: bytes) -> Rewritten:
+        spots = route.find(frame, SIZE_BYTES)
+        highest = self._highest
+        edits: list[tuple[Spot, str | int]] = []
+        for key, version in zip(spots[0::2], spots[1::2], strict=True):
+            known = highest.get(key.value)
+            if known is not None and version.value > known:
+                edits.append((version, known))
+        return _edited(frame, edits)
+
+    def _refused(self, frame: bytes) -> Rewritten:
+        """Answer as a broker that is no newer than this proxy, so that the client asks again in a known version."""
+        answer = frame[_CORRELATION_ID] + _FALLBACK.pack(
+            _UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, self._newest
+        )
+        entry = {"api_key": API_VERSIONS, "min_version": 0, "max_version": self._newest}
+        changes = (
+            Change("error_code", 0, _UNSUPPORTED_VERSION),
+            Change("api_keys", f"in version {self._version}, which kproxy does not know", [entry]),
+        )
+        return Rewritten(_SIZE.pack(len(answer)) + answer, changes)

@@ -1,0 +1,217 @@
+"""Which brokers there are, and where clients find them behind the proxy.
+
+A broker is known by its role and node ID; where it really is may change, where clients find it does not. A listener
+is opened before the first client is told of it. What is known is kept in a file, so that after a restart the same
+brokers are behind the same ports before any client has asked for metadata.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from kproxy.proxy.addresses import Broker
+from kproxy.proxy.settings import Address
+from kproxy.proxy.tls.sni import NodeNames
+
+_CONTROLLERS = 1000
+"""Controllers are on other ports: with ``process.roles=broker,controller`` their node IDs are those of brokers."""
+_MOST_PORT = 65_535
+_NOWHERE = 1  # tcpmux (RFC 1078): a valid port on which nobody listens
+_RANGE = re.compile(r"(\d+)-(\d+)")
+_BASE = re.compile(r"(\d+)\+")
+
+Key = tuple[str, int]
+
+
+class PortsError(Exception):
+    """``--ports`` makes no sense; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """How ports are given to brokers.
+
+    :ivar first: the first port, 0 if the system chooses
+    :ivar last: the last one of a range in the order of appearance; 0 if the node ID is added to the first
+    """
+
+    first: int
+    last: int = 0
+
+    @classmethod
+    def parse(cls, text: str, listen: int) -> Ports:
+        """Return what ``--ports`` asks for.
+
+        :param listen: port of the first listener; the next one is the base if nothing is asked for
+        :raises PortsError: if it makes no sense
+        """
+        if not text:
+            return cls(listen + 1)
+        if text == "any":
+            return cls(0)
+        base, range_ = _BASE.fullmatch(text), _RANGE.fullmatch(text)
+        if base and 0 < int(base[1]) <= _MOST_PORT:
+            return cls(int(base[1]))
+        if range_ and 0 < int(range_[1]) <= int(range_[2]) <= _MOST_PORT:
+            return cls(int(range_[1]), int(range_[2]))
+        raise PortsError(f"{text!r} is no choice of ports: 9093+ (and the node ID), 9093-9120, or any")
+
+    def of(self, key: Key, taken: set[int]) -> int:
+        """Return the port of a broker, 0 if the system is to choose it.
+
+        :param taken: ports of brokers that have theirs
+        """
+        role, node_id = key
+        if not self.first:
+            return 0
+        if self.last:
+            return next((port for port in range(self.first, self.last + 1) if port not in taken), 0)
+        port = self.first + node_id + (_CONTROLLERS if role == "controller" else 0)
+        return port if port <= _MOST_PORT and port not in taken else 0
+
+
+class Place(msgspec.Struct):
+    """A broker and its listener.
+
+    :ivar host: where the broker really is
+    :ivar port: likewise
+    :ivar listens: port of the listener, 0 before it is open; with SNI that of all
+    """
+
+    role: Literal["broker", "controller"]
+    node_id: int
+    host: str
+    port: int
+    listens: int = 0
+
+    @property
+    def broker(self) -> Broker:
+        """As it is known to those who rewrite addresses."""
+        return Broker(self.role, self.node_id, self.host, self.port)
+
+
+class Kept(msgspec.Struct):
+    """The file: what was known when the proxy ran last.
+
+    :ivar bootstrap: for which cluster, as far as the command line tells
+    """
+
+    bootstrap: list[Address]
+    brokers: list[Place]
+
+
+class Brokers:
+    """The brokers of one cluster.
+
+    :param ports: how they get their ports
+    :param advertised: host that clients are told
+    :param listen: opens a listener on a port (0: any), returns the port it got, 0 if none can be opened
+    :param changed: told of each broker that is new, or that is elsewhere than before
+    :param sni: host names, and the port that all share; None gives each broker a port
+    :param file: where what is known is kept
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        advertised: str,
+        listen: Callable[[Place, int], int],
+        changed: Callable[[Place, str], None],
+        *,
+        sni: tuple[NodeNames, int] | None = None,
+        file: Path | None = None,
+        bootstrap: tuple[Address, ...] = (),
+    ) -> None:
+        self._ports = ports
+        self._advertised = advertised
+        self._listen = listen
+        self._changed = changed
+        self._sni = sni
+        self._file = file
+        self._bootstrap = list(bootstrap)
+        self._places: dict[Key, Place] = {}
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._places.values())
+
+    def get(self, role: str, node_id: int) -> Place | None:
+        """Return what is known of a broker."""
+        return self._places.get((role, node_id))
+
+    def advertise(self, broker: Broker) -> Address:
+        """Take note of a broker; return the address at which clients find it.
+
+        A broker that has no listener yet gets one. Where none can be opened the address is one that nobody listens
+        on, until one can: a client that cannot connect is better off than one that goes past the proxy.
+        """
+        place = self._places.get((broker.role, broker.node_id))
+        if place is None or (self._sni is None and not place.listens):
+            place = self._add(Place(broker.role, broker.node_id, broker.host, broker.port))
+        elif (place.host, place.port) != (broker.host, broker.port):
+            before = f"{place.host}:{place.port}"
+            place.host, place.port = broker.host, broker.port
+            self._changed(place, before)
+            self._keep()
+        return self.address_of(place)
+
+    def address_of(self, place: Place) -> Address:
+        """Return the address at which clients find a broker."""
+        if self._sni is not None:
+            names, port = self._sni
+            return names.name(place.node_id, place.role), port
+        return self._advertised, place.listens or _NOWHERE
+
+    def at(self, host: str, port: int) -> Place | None:
+        """Return the broker that is at an address."""
+        return next(
+            (place for place in self._places.values() if (place.host, place.port) == (host, port)), None
+        )
+
+    def remember(self) -> None:
+        """Open the listeners of the brokers that were known when the proxy ran last."""
+        if self._file is None:
+            return
+        try:
+            kept = msgspec.json.decode(self._file.read_bytes(), type=Kept)
+        except (OSError, msgspec.MsgspecError):
+            return
+        if kept.bootstrap == self._bootstrap:
+            for place in kept.brokers:
+                self._add(place)
+
+    def _add(self, place: Place) -> Place:
+        key = (place.role, place.node_id)
+        self._places[key] = place
+        if self._sni is None:
+            taken = {other.listens for other in self._places.values() if other is not place}
+            kept = place.listens if place.listens not in taken else 0
+            place.listens = self._listen(place, self._port(key, kept, taken))
+        self._changed(place, "")
+        self._keep()
+        return place
+
+    def _port(self, key: Key, kept: int, taken: set[int]) -> int:
+        """Return the port that a broker had, if the choice of ports still allows it, else the one it is to have."""
+        ports = self._ports
+        if kept and (not ports.first or ports.first <= kept <= ports.last):
+            return kept
+        return ports.of(key, taken)
+
+    def _keep(self) -> None:
+        if self._file is None:
+            return
+        kept = Kept(self._bootstrap, list(self._places.values()))
+        temporary = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary.write_bytes(msgspec.json.encode(kept))
+            temporary.replace(self._file)
+        except OSError:
+            self._file = None  # it is a convenience: nothing else depends on it

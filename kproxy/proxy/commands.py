@@ -1,0 +1,132 @@
+"""What the control socket can ask and tell the data plane (docs/ctl.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kproxy.proxy.control import CommandError
+from kproxy.proxy.tls import diagnosis
+
+if TYPE_CHECKING:
+    from kproxy.proxy.plane import Plane
+
+Command = Callable[[dict[str, Any]], Any]
+
+_OWN_CHANGING = frozenset({"forwarding", "keep", "drain"})
+
+
+class _Forwarding(msgspec.Struct):
+    on: bool
+
+
+class _Drain(msgspec.Struct):
+    seconds: float | None = None
+
+
+def changing(inspection_commands: Mapping[str, Command]) -> frozenset[str]:
+    """Return the names of the commands that change something."""
+    reading = {"rules", "holds"}
+    return _OWN_CHANGING | (inspection_commands.keys() - reading)
+
+
+def commands(plane: Plane) -> dict[str, Command]:
+    """Return the commands of a data plane, but for those of rules and holds."""
+
+    def status(_: dict[str, Any]) -> dict[str, Any]:
+        return _status(plane)
+
+    def connections(_: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            _connection(plane, session)
+            for session in sorted(plane.sessions, key=lambda each: each.peers.connection)
+        ]
+
+    def brokers(_: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "role": place.role,
+                "node_id": place.node_id,
+                "address": diagnosis.address(place.host, place.port),
+                "at": diagnosis.address(*plane.brokers.address_of(place)),
+            }
+            for place in plane.brokers
+        ]
+
+    def forwarding(values: dict[str, Any]) -> dict[str, Any]:
+        plane.set_forwarding(_checked(values, _Forwarding).on)
+        return {"forwarding": plane.forwarding}
+
+    def keep(_: dict[str, Any]) -> dict[str, Any]:
+        plane.reports.event("keep")
+        return {}
+
+    def drain(values: dict[str, Any]) -> dict[str, Any]:
+        plane.end(_checked(values, _Drain).seconds)
+        return {"connections": len(plane.sessions)}
+
+    return {
+        "status": status,
+        "connections": connections,
+        "brokers": brokers,
+        "forwarding": forwarding,
+        "keep": keep,
+        "drain": drain,
+    }
+
+
+def _checked(values: dict[str, Any], shape: type[Any]) -> Any:
+    try:
+        return msgspec.convert(values, shape)
+    except msgspec.ValidationError as error:
+        raise CommandError(str(error)) from None
+
+
+def _status(plane: Plane) -> dict[str, Any]:
+    settings, counts = plane.settings, plane.counts
+    return {
+        "pid": os.getpid(),
+        "mode": settings.mode,
+        "forwarding": plane.forwarding,
+        "started_ns": plane.started,
+        "listeners": [diagnosis.address(*address) for each in plane.listeners for address in each.addresses],
+        "connections": {
+            "open": len(plane.sessions),
+            "total": counts.connections,
+            "refused": counts.refused,
+            "unreachable": counts.unreachable,
+        },
+        "requests_in_flight": sum(len(session.in_flight) for session in plane.sessions),
+        "bytes": {
+            "from_clients": counts.from_clients + sum(each.requests.received for each in plane.sessions),
+            "from_brokers": counts.from_brokers + sum(each.responses.received for each in plane.sessions),
+        },
+        "brokers": len(list(plane.brokers)),
+        "rewritten_responses": counts.rewritten,
+        "escaped_addresses": counts.escaped,
+        "recording": plane.recordings.status(),
+        "rules": plane.inspection.applications,
+    }
+
+
+def _connection(plane: Plane, session: Any) -> dict[str, Any]:
+    peers = session.peers
+    now = time_ns()
+    return {
+        "connection": peers.connection,
+        "client": diagnosis.address(*peers.client),
+        "client_id": peers.client_id,
+        "broker": diagnosis.address(*peers.broker),
+        "node_id": peers.node_id,
+        "age_ns": now - session.begun,
+        "idle_ns": now - max(session.requests.seen, session.responses.seen, session.begun),
+        "requests_in_flight": len(session.in_flight),
+        "from_client": session.requests.received,
+        "from_broker": session.responses.received,
+        "held": len(session.holds),
+        "tcp": plane.network(session),
+    }

@@ -1,0 +1,389 @@
+"""The control socket: how other processes ask the data plane what it does, and tell it what to do.
+
+A Unix stream socket that only its user may open, with one JSON object a line in both directions:
+
+* ``{"id": 1, "do": "status"}`` is answered by ``{"id": 1, "ok": {...}}`` or ``{"id": 1, "error": "..."}``; the other
+  keys of a request are the command's parameters;
+* ``{"do": "hello", "control": true}`` makes the connection a controller: commands that change something are refused
+  without it. With ``"lasting": false`` it may change something without counting as somebody who is there: it is about
+  to leave again;
+* ``{"do": "subscribe"}`` asks for events, which come between answers as ``{"event": "...", ...}``.
+
+The server runs on the forwarding loop, so nothing here waits: who does not take its events loses them (and is told how
+many, ``{"event": "lost", "count": 3}``), and who does not take its answers is not read from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
+from typing import Any, cast
+
+import msgspec
+
+PROTOCOL = 1
+"""Version of what is said on the socket."""
+
+MOST_LINE = 16 << 20
+"""Bytes of a line; an edited frame may be in it."""
+MOST_WAITING = 1 << 20
+"""Bytes that wait for a connection before its events are dropped."""
+MOST_CONNECTIONS = 64
+_LONGEST_PATH = 100  # sun_path has 108 bytes on Linux, 104 elsewhere (unix(7))
+_TAKE = 1 << 16
+_CREDENTIALS = Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
+
+Command = Callable[[dict[str, Any]], Any]
+"""Takes the parameters, returns a value for JSON, raises :class:`CommandError`."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_log = logging.getLogger(__name__)
+
+
+class CommandError(Exception):
+    """A command that cannot be done; the text is for its sender."""
+
+
+class ClosedError(ConnectionError):
+    """The data plane has closed the connection, or is gone."""
+
+
+class ControlServer:
+    """Answers commands and hands out events, on the loop that :meth:`start` was called in.
+
+    :param path: of the socket, in a folder that only its user may enter
+    :param commands: by name, next to ``hello`` and ``subscribe``
+    :param changing: the names of those that change something
+    :param on_last_controller: called when the last lasting controller is gone
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        commands: Mapping[str, Command],
+        changing: frozenset[str] = frozenset(),
+        on_last_controller: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._path = Path(path)
+        self._commands = commands
+        self._changing = changing
+        self._on_last_controller = on_last_controller
+        self._server: asyncio.AbstractServer | None = None
+        self._connections: set[_Connection] = set()
+        self._subscribers: set[_Connection] = set()
+
+    async def start(self) -> None:
+        """Open the socket.
+
+        :raises OSError: if it cannot be made
+        """
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with _short(self._path) as name:
+                made.bind(name)
+            self._path.chmod(0o600)
+            made.setblocking(False)
+            self._server = await asyncio.get_running_loop().create_unix_server(
+                lambda: _Connection(self), sock=made
+            )
+        except BaseException:
+            made.close()
+            raise
+
+    async def close(self) -> None:
+        """Close the socket and all connections, without telling that the last controller is gone."""
+        if self._server is not None:
+            self._on_last_controller = lambda: None
+            self._server.close()
+            for connection in list(self._connections):
+                connection.end()
+            await self._server.wait_closed()
+            self._server = None
+            self._path.unlink(missing_ok=True)
+
+    @property
+    def controllers(self) -> int:
+        """How many lasting controllers there are."""
+        return sum(connection.control and connection.lasting for connection in self._connections)
+
+    @property
+    def subscribers(self) -> int:
+        """How many connections are told of events."""
+        return len(self._subscribers)
+
+    def publish(self, event: Mapping[str, Any]) -> None:
+        """Hand an event, ``{"event": "...", ...}``, to all that have subscribed and take their events."""
+        if self._subscribers:
+            line = _encode(event) + b"\n"
+            for connection in self._subscribers:
+                connection.push(line)
+
+    # ------------------------------------------------------------ what connections call
+    def _admit(self, connection: _Connection, transport: asyncio.Transport) -> str:
+        """Take note of a connection; returns why it is refused, or nothing."""
+        self._connections.add(connection)
+        if len(self._connections) > MOST_CONNECTIONS:
+            return f"there are {MOST_CONNECTIONS} control connections already"
+        user = _peer(transport.get_extra_info("socket"))
+        if user is not None and user not in (0, os.geteuid()):
+            return f"the proxy belongs to another user than {user}"
+        return ""
+
+    def _gone(self, connection: _Connection) -> None:
+        self._connections.discard(connection)
+        self._subscribers.discard(connection)
+        if connection.control and connection.lasting and not self.controllers:
+            self._on_last_controller()
+
+    def _answer(self, connection: _Connection, line: bytes) -> bytes:
+        """Carry out one line; returns the line to answer."""
+        number: Any = None
+        try:
+            request = _decode(line)
+            number = request.pop("id", None)
+            return _encode({"id": number, "ok": self._do(connection, request)}) + b"\n"
+        except CommandError as error:
+            text = str(error)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            text = f"not understood: {error}"
+        except Exception as error:
+            _log.exception("a control command failed")
+            text = f"failed: {type(error).__name__}: {error}"
+        return _encode({"id": number, "error": text}) + b"\n"
+
+    def _do(self, connection: _Connection, request: dict[str, Any]) -> Any:
+        name = request.pop("do", None)
+        if name == "hello":
+            return self._hello(connection, request)
+        if name == "subscribe":
+            self._subscribers.add(connection)
+            return {}
+        command = self._commands.get(name) if isinstance(name, str) else None
+        if command is None:
+            known = ", ".join(sorted((*self._commands, "hello", "subscribe")))
+            raise CommandError(f"there is no command {name!r}; there are {known}")
+        if name in self._changing and not connection.control:
+            raise CommandError(f"{name} changes something, and this connection may only look")
+        return command(request)
+
+    def _hello(self, connection: _Connection, request: dict[str, Any]) -> dict[str, Any]:
+        was = connection.control and connection.lasting
+        connection.control = request.get("control") is True
+        connection.lasting = request.get("lasting", True) is not False
+        if was and not self.controllers:
+            self._on_last_controller()
+        return {"protocol": PROTOCOL, "control": connection.control, "controllers": self.controllers}
+
+
+class _Connection(asyncio.Protocol):
+    """One connection of the server."""
+
+    def __init__(self, server: ControlServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._searched = 0
+        self._paused = False
+        self._lost = 0
+        self.control = False
+        self.lasting = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass of it
+        self._transport.set_write_buffer_limits(high=MOST_WAITING)
+        refused = self._server._admit(self, self._transport)
+        if refused:
+            self._refuse(refused)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._server._gone(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        self._answer_lines()
+
+    def eof_received(self) -> bool:
+        return False  # who asks nothing more has left
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            self.push(_encode({"event": "lost", "count": lost}) + b"\n")
+        self._answer_lines()
+        if self._transport is not None and not self._paused:
+            self._transport.resume_reading()
+
+    def push(self, line: bytes) -> None:
+        """Send an event, or count it as lost."""
+        if self._paused or self._transport is None:
+            self._lost += 1
+        else:
+            self._transport.write(line)
+
+    def end(self) -> None:
+        """Close at once; what waits to be taken is dropped."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _answer_lines(self) -> None:
+        while self._transport is not None and not self._paused and not self._transport.is_closing():
+            end = self._received.find(b"\n", self._searched)
+            if end < 0:
+                self._searched = len(self._received)
+                if self._searched > MOST_LINE:
+                    self._refuse(f"a line has more than {MOST_LINE >> 20} MiB")
+                return
+            line = bytes(self._received[:end])
+            del self._received[: end + 1]
+            self._searched = 0
+            if line.strip():
+                self._transport.write(self._server._answer(self, line))
+
+    def _refuse(self, why: str) -> None:
+        self._received.clear()
+        if self._transport is not None:
+            self._transport.write(_encode({"id": None, "error": why}) + b"\n")
+            self._transport.close()
+
+
+class ControlClient:
+    """A connection to a control socket, for one thread. Waits.
+
+    :param path: of the socket
+    :param control: be a controller: commands that change something are allowed
+    :param lasting: stay one: when the last that stays is gone, all holds are released
+    :param timeout: seconds to wait for an answer
+    :raises OSError: if nobody listens there
+    :raises CommandError: if the server refuses
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        control: bool = False,
+        *,
+        lasting: bool = True,
+        timeout: float = 10.0,
+    ) -> None:
+        self._timeout = timeout
+        self._number = 0
+        self._received = bytearray()
+        self._events: deque[dict[str, Any]] = deque()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with _short(Path(path)) as name:
+                self._socket.connect(name)
+            self.call("hello", control=control, lasting=lasting)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def call(self, do: str, **parameters: Any) -> Any:
+        """Let a command be carried out; returns its value.
+
+        :raises CommandError: with what the other side says
+        :raises ClosedError: if it is gone
+        :raises TimeoutError: if it does not answer; the connection is of no use then
+        """
+        self._number += 1
+        self._socket.settimeout(self._timeout)
+        with suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # why it was closed may still be there to be read
+            self._socket.sendall(_encode({"id": self._number, "do": do, **parameters}) + b"\n")
+        while True:
+            answer = self._line()
+            if "event" in answer:
+                self._events.append(answer)
+            elif "error" in answer:
+                raise CommandError(answer["error"])
+            elif answer.get("id") == self._number:
+                return answer.get("ok")
+
+    def events(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """Yield events as they come, after ``call("subscribe")``.
+
+        :param timeout: seconds without an event after which this ends, None to wait for ever
+        :raises ClosedError: when the other side is gone
+        """
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            if self._socket.fileno() < 0:
+                raise ClosedError("this connection was closed")
+            self._socket.settimeout(timeout)
+            try:
+                line = self._line()
+            except TimeoutError:
+                return
+            if "event" in line:
+                self._events.append(line)
+
+    def close(self) -> None:
+        """Leave. Another thread that waits for events is woken, and finds the connection closed."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _line(self) -> dict[str, Any]:
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            try:
+                data = self._socket.recv(_TAKE)
+            except TimeoutError:
+                raise
+            except OSError:  # reset, or closed by another thread
+                data = b""
+            if not data:
+                raise ClosedError("the proxy has closed its control connection")
+            self._received += data
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return _decode(line)
+
+
+def _peer(connection: Any) -> int | None:
+    """Return the user at the other end, None where the system does not tell."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:  # elsewhere the folder's permissions decide alone
+        return None
+    _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size))
+    return int(user)
+
+
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """Yield a name of a socket that is short enough for ``sun_path``."""
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

@@ -1,0 +1,246 @@
+"""The two directions: what the client sends and what the broker answers, frame by frame.
+
+Requests are only noted, unless an inspector wants to see them. Responses are collected if an address in them may have
+to be rewritten, if an inspector wants them, or if kproxy itself gives the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import time_ns
+
+from captures.interventions import Change, Intervention, as_comment
+from dissectors.errors import DecodeError
+from kproxy.proxy.addresses import Rewritten
+from kproxy.proxy.framing import (
+    PRODUCE,
+    REQUEST_HEAD,
+    RESPONSE_HEAD,
+    SIZE_BYTES,
+    TOKEN,
+    Due,
+    NeedMore,
+    acks_of,
+    client_id_of,
+    is_request,
+)
+from kproxy.proxy.half import Half
+from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
+
+CLIENT, BROKER = 0, 1
+SIDES = ("client", "broker")
+
+MOST_COLLECTED = 64 << 20
+"""Bytes of the largest frame that is held in memory whole; a broker's own limit is 100 MiB for requests."""
+
+
+class Requests(Half):
+    """What the client sends."""
+
+    side = CLIENT
+
+    def _begin(self, data: bytes, at: int, size: int) -> bool:
+        there = size - at
+        if there < SIZE_BYTES:
+            raise NeedMore
+        if there < REQUEST_HEAD.size:
+            length = int.from_bytes(data[at : at + SIZE_BYTES], signed=True)
+            if length >= REQUEST_HEAD.size - SIZE_BYTES:
+                raise NeedMore
+            api_key = -1
+        else:
+            length, api_key, version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
+        if not 0 <= length <= self.plane.settings.most_frame:
+            self.session.no_frame(length, data[at:])
+            self.pass_all()
+            return True
+        if length < REQUEST_HEAD.size - SIZE_BYTES or not is_request(api_key, version):
+            self.session.in_flight.expect(TOKEN)
+            self._left = SIZE_BYTES + length
+            return True
+        if api_key == PRODUCE and not self._answered(data, at, min(at + SIZE_BYTES + length, size), version):
+            if not self.plane.inspector.active:
+                self._left = SIZE_BYTES + length
+                return True
+            due = None
+        else:
+            due = self._expect(api_key, version, correlation_id)
+        inspector, peers = self.plane.inspector, self.session.peers
+        if inspector.active or peers.client_id is None:
+            name = client_id_of(data, at, size)
+            if name is not None:
+                peers.client_id = name
+        if (
+            inspector.active
+            and length <= MOST_COLLECTED
+            and inspector.wants("request", api_key, version, peers)
+        ):
+            return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, due))
+        self._left = SIZE_BYTES + length
+        return True
+
+    def _answered(self, data: bytes, at: int, end: int, version: int) -> bool:
+        """Whether a Produce request will be answered.
+
+        :raises NeedMore: if that is not known yet
+        """
+        try:
+            return acks_of(data, at, end, version) != 0
+        except NeedMore:
+            if end < len(data):
+                return True  # malformed: the broker will close the connection
+            raise
+
+    def _expect(self, api_key: int, version: int, correlation_id: int) -> Due | None:
+        treatment = self.plane.treatment(api_key, version)
+        if treatment is None and not self.plane.inspector.active:
+            self.session.in_flight.expect(correlation_id)
+            return None
+        due = Due(api_key, version, correlation_id, treatment)
+        self.session.in_flight.expect(due)
+        return due
+
+    def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
+        api_key, version, correlation_id, due = self._about
+        seen = Frame(self.session.peers, "request", frame, api_key, version, correlation_id, now)
+        if due is not None:
+            due.request = seen
+        verdict = self.plane.inspector.decide(seen)
+        self._send(self.decided(frame, verdict, due), piece, now, verdict, due=due)
+
+    def decided(self, data: bytes, verdict: Verdict, due: Due | None) -> bytes:
+        """Return what is sent to the broker; let the client have the answer that was decided on in its turn."""
+        if verdict.hold is not None:
+            return data
+        if verdict.answer is None:
+            data = super().decided(data, verdict, due)
+            if data:
+                return data
+        if due is not None:
+            due.void = True
+            due.answer = verdict.answer
+            due.comment = as_comment(Intervention(answered=True))
+            self.plane.loop.call_soon(self.session.responses.answer)
+        return b""
+
+
+class Responses(Half):
+    """What the broker sends."""
+
+    side = BROKER
+
+    def _begin(self, data: bytes, at: int, size: int) -> bool:
+        there = size - at
+        if there < SIZE_BYTES:
+            raise NeedMore
+        in_flight = self.session.in_flight
+        if there < RESPONSE_HEAD.size:
+            length = int.from_bytes(data[at : at + SIZE_BYTES], signed=True)
+            if length >= SIZE_BYTES:
+                raise NeedMore
+            entry = in_flight.answered(-1) if length >= 0 else TOKEN
+        else:
+            length, correlation_id = RESPONSE_HEAD.unpack_from(data, at)
+            entry = in_flight.answered(correlation_id)
+        if length < 0:
+            self._left = there  # no Kafka; whoever reads it will know
+            return True
+        frame_size = SIZE_BYTES + length
+        if isinstance(entry, Due):
+            return self._due(entry, data, at, frame_size)
+        self._left = frame_size
+        return True
+
+    def _due(self, due: Due, data: bytes, at: int, size: int) -> bool:
+        """Decide how a response is treated that may not simply pass."""
+        treatment = due.treatment
+        inspector = self.plane.inspector
+        inspected = inspector.active and inspector.wants(
+            "response", due.api_key, due.version, self.session.peers
+        )
+        if not inspected and treatment is None:
+            self._left = size
+            return True
+        if size <= (MOST_COLLECTED if inspected or treatment is None else treatment.limit):
+            whole = at + size <= len(data)
+            if whole and not inspected and treatment is not None and treatment.is_seldom_needed:
+                frame = data[at : at + size]
+                if self._rewritten(due, frame).frame is frame:
+                    self._left = size  # the usual Fetch: nothing in it has to be changed
+                    return True
+            return self._collect(size, (due, inspected))
+        if treatment is not None and treatment.stream is not None:
+            self._stream = treatment.stream()
+            self._stream_left = size
+            self._about = due
+            return False
+        if treatment is not None:
+            why = f"its {size:,} bytes are more than kproxy collects"
+            self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, why)
+        self._left = size
+        return True
+
+    def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
+        due, inspected = self._about
+        peers, comments, data = self.session.peers, [], frame
+        if due.treatment is not None:
+            data, changes = self._rewritten(due, frame)
+            comments = self._noted(changes)
+            self.plane.inspection.names.remember(due.api_key, due.version, frame)
+            self.plane.watch_for_escapes(peers, due.api_key, due.version, data)
+        verdict = GO_ON
+        if inspected:
+            key, version, correlation_id = due.api_key, due.version, due.correlation_id
+            shown = Frame(peers, "response", data, key, version, correlation_id, now, due.request)
+            verdict = self.plane.inspector.decide(shown)
+            data = self.decided(data, verdict, None)
+        if comments:
+            verdict = replace(verdict, comments=[*comments, *verdict.comments])
+        self._send(data, piece, now, verdict)
+        self.answer()
+
+    def _rewritten(self, due: Due, frame: bytes) -> Rewritten:
+        """Return a response as the client is to get it, and what was changed."""
+        rewrite = due.treatment.rewrite if due.treatment is not None else None
+        if rewrite is not None:
+            try:
+                return rewrite(frame, self.plane.brokers.advertise)
+            except DecodeError as error:
+                self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, str(error))
+        return Rewritten(frame, ())
+
+    def _streamed(self, piece: bytes, now: int) -> None:
+        stream = self._stream
+        assert stream is not None
+        changed = stream.feed(piece)
+        comments: list[str] = []
+        if not self._stream_left:
+            self._stream = None
+            comments = self._noted(stream.changes)
+            if stream.problem:
+                due = self._about
+                self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, stream.problem)
+        self._send(changed, piece, now, Verdict(comments=comments) if comments else GO_ON, frames=0)
+
+    def _noted(self, changes: tuple[Change, ...]) -> list[str]:
+        """Return the comments that tell of changes."""
+        if not changes:
+            return []
+        self.plane.counts.rewritten += 1
+        return [as_comment(Intervention(changed=changes))]
+
+    def _take(self, data: bytes, now: int) -> None:
+        super()._take(data, now)
+        self.answer()
+
+    def answer(self) -> None:
+        """Give the answers of kproxy's own that are due now."""
+        if self.session.closed or self._left or self._collected is not None or self._stream is not None:
+            return  # in the middle of a response
+        while True:
+            due = self.session.in_flight.own_answer()
+            if due is None:
+                return
+            assert due.answer is not None
+            verdict = Verdict(comments=[due.comment]) if due.comment else GO_ON
+            self._send(due.answer, due.answer, time_ns(), verdict)

@@ -1,0 +1,187 @@
+"""Frames in the two byte streams of a connection, as far as forwarding needs to know them. No sockets here.
+
+A frame is an int32 size and as many bytes. Of a request the first twelve bytes are looked at (size, API key, version,
+correlation ID; of Produce ``acks`` too), of a response the first eight. Responses come in the order of the requests
+(``SocketServer`` mutes a connection while a request of it is being worked on), so a queue tells which is which; the
+correlation ID is the check, since some requests are never answered: Produce with ``acks=0``, the last token of GSSAPI.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kproxy.proxy.treatments import Treatment
+    from kproxy.proxy.verdicts import Frame
+
+SIZE_BYTES = 4
+REQUEST_HEAD = Struct(">ihhi")
+RESPONSE_HEAD = Struct(">ii")
+_SIZE = Struct(">i")
+_SHORT = Struct(">h")
+
+PRODUCE = 0
+_PRODUCE_TRANSACTIONAL, _PRODUCE_FLEXIBLE = 3, 9
+
+_MOST_KEY, _MOST_VERSION = 0x7FFF, 64
+_FAR = 64  # requests behind the oldest that are looked through for a correlation ID
+
+TOKEN = None
+"""In the queue: a raw SASL token, which has no correlation ID."""
+
+
+class NeedMore(Exception):  # noqa: N818  # not an error
+    """The bytes end before what has to be known of them."""
+
+
+class Due:
+    """A request whose response is of interest.
+
+    :ivar treatment: how the response is treated, None if it simply passes
+    :ivar request: the request itself, where somebody wants to see the response with it
+    :ivar answer: the response, if kproxy gives it
+    :ivar comment: on that answer, for the capture
+    :ivar void: no response will come, for the request was not sent on
+    """
+
+    __slots__ = ("answer", "api_key", "comment", "correlation_id", "request", "treatment", "version", "void")
+
+    def __init__(self, api_key: int, version: int, correlation_id: int, treatment: Treatment | None) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.treatment = treatment
+        self.request: Frame | None = None
+        self.answer: bytes | None = None
+        self.comment = ""
+        self.void = False
+
+
+Entry = int | Due | None
+"""What is known of a request in flight: its correlation ID, more than that, or :data:`TOKEN`."""
+
+
+class InFlight:
+    """The requests of a connection that were sent and not yet answered, the oldest first."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self) -> None:
+        self._queue: deque[Entry] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def expect(self, entry: Entry) -> None:
+        """Note that a request was sent."""
+        self._queue.append(entry)
+
+    def answered(self, correlation_id: int) -> Entry:
+        """Note that a response has come; return what it answers.
+
+        An entry that was never answered is dropped on the way. Where no entry has the correlation ID, order decides.
+        """
+        queue = self._queue
+        if not queue:
+            return TOKEN
+        first = queue[0]
+        if first == correlation_id:
+            return queue.popleft()
+        if isinstance(first, Due) and first.correlation_id == correlation_id:
+            return queue.popleft()
+        for place in range(1, min(len(queue), _FAR)):
+            entry = queue[place]
+            if (entry.correlation_id if isinstance(entry, Due) else entry) == correlation_id:
+                for _ in range(place):
+                    queue.popleft()
+                break
+        return queue.popleft()
+
+    def own_answer(self) -> Due | None:
+        """Return the oldest entry if it is for kproxy to answer, or to leave unanswered; it is due now."""
+        queue = self._queue
+        while queue:
+            first = queue[0]
+            if not isinstance(first, Due) or (first.answer is None and not first.void):
+                return None
+            queue.popleft()
+            if first.answer is not None:
+                return first
+        return None
+
+
+def is_request(api_key: int, version: int) -> bool:
+    """Whether what could be a request header is one, and not the beginning of a raw SASL token.
+
+    No token of a known mechanism looks like one: PLAIN has its letters, SCRAM and OAUTHBEARER begin with "n", "y",
+    "p", "c" or byte 1, GSSAPI with 0x60 or 0x05, and versions are small.
+    """
+    return 0 <= api_key <= _MOST_KEY and 0 <= version < _MOST_VERSION
+
+
+def acks_of(data: bytes, at: int, end: int, version: int) -> int:
+    """Return ``acks`` of a Produce request.
+
+    :param at: offset of the size field
+    :param end: offset behind the frame, or behind what there is of it
+    :raises NeedMore: if the bytes end before it
+    """
+    place = at + REQUEST_HEAD.size
+    place = _string(data, place, end)  # client ID, a classic string in every version
+    if version >= _PRODUCE_FLEXIBLE:
+        place = _no_tags(data, place, end)
+        length, place = _uvarint(data, place, end)
+        place += max(length - 1, 0)
+    elif version >= _PRODUCE_TRANSACTIONAL:
+        place = _string(data, place, end)
+    if place + _SHORT.size > end:
+        raise NeedMore
+    (acks,) = _SHORT.unpack_from(data, place)
+    return int(acks)
+
+
+def client_id_of(data: bytes, at: int, end: int) -> str | None:
+    """Return the client ID of a request, None if it has none or the bytes end before it.
+
+    :param at: offset of the size field
+    """
+    place = at + REQUEST_HEAD.size
+    if place + _SHORT.size > end:
+        return None
+    (length,) = _SHORT.unpack_from(data, place)
+    if length < 0 or place + _SHORT.size + length > end:
+        return None
+    return data[place + _SHORT.size : place + _SHORT.size + length].decode(errors="replace")
+
+
+def _string(data: bytes, place: int, end: int) -> int:
+    if place + _SHORT.size > end:
+        raise NeedMore
+    (length,) = _SHORT.unpack_from(data, place)
+    return place + _SHORT.size + max(int(length), 0)
+
+
+def _no_tags(data: bytes, place: int, end: int) -> int:
+    count, place = _uvarint(data, place, end)
+    for _ in range(count):
+        _, place = _uvarint(data, place, end)
+        size, place = _uvarint(data, place, end)
+        place += size
+    return place
+
+
+def _uvarint(data: bytes, place: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if place >= end:
+            raise NeedMore
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+        if shift > 28:
+            return 0, place  # no uvarint: whatever it is, the broker will say so

@@ -1,0 +1,397 @@
+"""One direction of a connection: an asyncio protocol that reads one side and writes to the transport of the other.
+
+Rules of this file:
+
+* What needs no decision goes on in the call that brought it, in one piece, without a copy: runs of frames are cut only
+  where a frame is collected, or changed as it streams.
+* What goes out keeps its order. Where a frame waits (held, delayed, throttled), all behind it waits too, and the half
+  stops reading when that has become much.
+* The tee gets what came in, before any change, in the order in which it goes on. The last piece of a collected frame is
+  recorded when it has been decided on, with the time at which it came, so that the comment is on it.
+
+What a frame is and what is done with it is told by :mod:`kproxy.proxy.directions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import replace
+from enum import IntFlag
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+from kproxy.proxy.framing import Due, NeedMore
+from kproxy.proxy.verdicts import GO_ON, Then, Verdict
+
+if TYPE_CHECKING:
+    from kproxy.proxy.addresses import StreamedEndpoints
+    from kproxy.proxy.session import Session
+    from kproxy.proxy.tee import Recording
+
+_MOST_WAITING = 1 << 20  # bytes behind a frame that waits, before a half stops reading
+_EVERYTHING = 1 << 62
+_PACE = 0.02  # seconds between two pieces of a throttled frame
+
+
+class Pause(IntFlag):
+    """Why a half does not read at the moment."""
+
+    WRITING = 1
+    """The other side does not take what was read."""
+    WAITING = 2
+    """Too much waits behind a frame that is held or delayed."""
+    RECORDING = 4
+    """The recorder is behind, and nothing may go unrecorded."""
+
+
+class _Waiting:
+    """Something that goes on when all before it has.
+
+    :ivar data: what is sent
+    :ivar piece: what is recorded with it, its last bytes as they came
+    :ivar due: of a request: its entry in the queue, if there is more than its correlation ID
+    :ivar frames: how many frames it is
+    :ivar ready: whether it may go
+    """
+
+    __slots__ = ("data", "due", "frames", "piece", "ready", "time", "verdict")
+
+    def __init__(
+        self,
+        data: bytes,
+        piece: bytes,
+        time: int,
+        verdict: Verdict,
+        *,
+        due: Due | None = None,
+        frames: int = 1,
+    ) -> None:
+        self.data = data
+        self.piece = piece
+        self.time = time
+        self.verdict = verdict
+        self.due = due
+        self.frames = frames
+        self.ready = True
+
+
+class Half(asyncio.Protocol):
+    """What one side sends: read here, written to the other half's transport."""
+
+    side: int
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.plane = session.plane
+        self.transport: Any = None
+        self.peer: Half
+        self.recording: Recording | None = None
+        self.seen = 0
+        self.received = 0
+        self.ended = False
+        self._left = 0
+        self._kept = b""
+        self._collected: bytearray | None = None
+        self._wanted = 0
+        self._about: Any = None
+        self._stream: StreamedEndpoints | None = None
+        self._stream_left = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self._pauses = Pause(0)
+
+    # ------------------------------------------------------------ asyncio calls
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport."""
+        self.transport = transport
+        transport.set_write_buffer_limits(high=self.plane.write_buffer)
+
+    def data_received(self, data: bytes) -> None:
+        """Send on what came, as far as nothing stands in the way."""
+        now = self.seen = time_ns()
+        if self._left >= len(data) and not self._waiting:
+            self._left -= len(data)
+            self.received += len(data)
+            self._write(data)
+            if self.recording is not None:
+                self.recording.data(self.side, data, now)
+            return
+        self.received += len(data)
+        if self.session.swallowing:
+            self._record(data, now)
+            return
+        self._take(data, now)
+
+    def eof_received(self) -> bool:
+        """Send on what was kept, then the end itself; the other direction stays open."""
+        self.seen = time_ns()
+        self._flush_kept()
+        if self._waiting:
+            self.ended = True  # when what waits has gone on
+        else:
+            self._end()
+        return bool(self.transport.can_write_eof())  # TLS has no half-close: the transport closes by itself
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Let the other side know how it ended."""
+        self.session.lost(self, error)
+
+    def pause_writing(self) -> None:
+        """Stop reading from the other side: this one does not keep up."""
+        self.peer.pause(Pause.WRITING)
+
+    def resume_writing(self) -> None:
+        """Go on reading from the other side."""
+        self.peer.resume(Pause.WRITING)
+
+    def pause(self, reason: Pause) -> None:
+        """Stop reading for one of several reasons."""
+        if not self._pauses and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self._pauses |= reason
+
+    def resume(self, reason: Pause) -> None:
+        """Go on reading if that was the last reason not to."""
+        if self._pauses == reason and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self._pauses &= ~reason
+
+    # ------------------------------------------------------------ frames
+    def _take(self, data: bytes, now: int) -> None:
+        """Go through the frames of a chunk; what passes goes on in runs."""
+        if self._kept:
+            data, self._kept = self._kept + data, b""
+        at, run, frames, size = 0, 0, 0, len(data)
+        while at < size:
+            if self._left:
+                step = min(self._left, size - at)
+                self._left -= step
+                at += step
+                continue
+            if self._collected is None and self._stream is None:
+                try:
+                    passes = self._begin(data, at, size)
+                except NeedMore:
+                    self._kept = data[at:]
+                    break
+                if passes:
+                    frames += 1
+                    continue
+            self._pass(data[run:at], now, frames)
+            at = run = self._go_on(data, at, now)
+            frames = 0
+            if self.session.closed:
+                return
+        self._pass(data if run == 0 and at == size else data[run:at], now, frames)
+
+    def _begin(self, data: bytes, at: int, size: int) -> bool:
+        """Look at the first bytes of a frame; return whether it passes, which sets how much of it is left.
+
+        :raises NeedMore: if there are too few of them
+        """
+        raise NotImplementedError
+
+    def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
+        """Decide about a frame that was collected.
+
+        :param piece: its last bytes as they came, which are not recorded yet
+        """
+        raise NotImplementedError
+
+    def _collect(self, size: int, about: Any) -> bool:
+        """Begin to collect a frame of this size; ``about`` is for :meth:`_whole`."""
+        self._collected = bytearray()
+        self._wanted = size
+        self._about = about
+        return False
+
+    def _go_on(self, data: bytes, at: int, now: int) -> int:
+        """Take what belongs to the frame that is collected, or to the one that is changed as it streams."""
+        if self._stream is not None:
+            piece = data[at : at + self._stream_left]
+            self._stream_left -= len(piece)
+            self._streamed(piece, now)
+            return at + len(piece)
+        collected = self._collected
+        assert collected is not None
+        piece = data[at : at + self._wanted - len(collected)]
+        if len(collected) + len(piece) < self._wanted:
+            collected += piece
+            self._record(piece, now)
+            return len(data)
+        self._collected = None
+        frame = bytes(collected + piece) if collected else piece
+        self._whole(frame, piece, now)
+        return at + len(piece)
+
+    def _streamed(self, piece: bytes, now: int) -> None:
+        """Send on a piece of a frame that is changed as it streams; the last one if nothing is left of it."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ going on
+    def _pass(self, data: bytes, now: int, frames: int) -> None:
+        """Send on what came as it came.
+
+        :param frames: how many begin in it
+        """
+        if not data:
+            return
+        if self._waiting:
+            self._wait(_Waiting(data, data, now, GO_ON, frames=frames))
+            return
+        self._write(data)
+        if self.recording is not None:
+            self.recording.data(self.side, data, now)
+
+    def _write(self, data: bytes) -> None:
+        transport = self.peer.transport
+        if not transport.is_closing():
+            transport.write(data)
+
+    def _send(
+        self,
+        data: bytes,
+        piece: bytes,
+        now: int,
+        verdict: Verdict,
+        *,
+        due: Due | None = None,
+        frames: int = 1,
+    ) -> None:
+        """Send on a frame, or part of one, as was decided."""
+        item = _Waiting(data, piece, now, verdict, due=due, frames=frames)
+        if verdict.hold is not None or verdict.delay:
+            item.ready = False
+            self._wait(item)
+            if verdict.hold is not None:
+                self._hold(item)
+            else:
+                self.plane.loop.call_later(verdict.delay / 1e9, self._release, item, None)
+        elif self._waiting or verdict.rate is not None:
+            self._wait(item)
+            self._advance()
+        else:
+            self._perform(item)
+
+    def _wait(self, item: _Waiting) -> None:
+        self._waiting.append(item)
+        self._waiting_bytes += len(item.data)
+        if self._waiting_bytes > _MOST_WAITING:
+            self.pause(Pause.WAITING)
+
+    def _hold(self, item: _Waiting) -> None:
+        hold = item.verdict.hold
+        assert hold is not None
+        hold.waiting_behind = lambda: self._frames_behind(item)
+        hold.release = lambda verdict: self._release(item, verdict)
+        self.session.holds.append(hold)
+
+    def _frames_behind(self, item: _Waiting) -> int:
+        waiting = list(self._waiting)
+        return sum(other.frames for other in waiting[waiting.index(item) + 1 :]) if item in waiting else 0
+
+    def _release(self, item: _Waiting, verdict: Verdict | None) -> None:
+        """Let go on what waits.
+
+        :param verdict: what counts in place of the one that made it wait, None if that still does
+        """
+        if self.session.closed or item.ready:
+            return
+        if verdict is not None:
+            if item.verdict.hold in self.session.holds:
+                self.session.holds.remove(item.verdict.hold)
+            self._waiting_bytes -= len(item.data)
+            item.data = self.decided(item.data, verdict, item.due)
+            self._waiting_bytes += len(item.data)
+            item.verdict = replace(verdict, comments=[*item.verdict.comments, *verdict.comments])
+            if verdict.delay:
+                self.plane.loop.call_later(verdict.delay / 1e9, self._release, item, None)
+                return
+        item.ready = True
+        self._advance()
+
+    def _advance(self) -> None:
+        """Send what waits, up to what is not ready."""
+        waiting = self._waiting
+        while waiting and waiting[0].ready and not self.session.closed:
+            item = waiting[0]
+            if item.verdict.rate is not None:
+                self._pace(item)
+                return
+            waiting.popleft()
+            self._waiting_bytes -= len(item.data)
+            self._perform(item)
+        if self._pauses & Pause.WAITING and self._waiting_bytes <= _MOST_WAITING:
+            self.resume(Pause.WAITING)
+        if self.ended and not waiting:
+            self._end()
+
+    def _pace(self, item: _Waiting) -> None:
+        """Send a throttled frame a piece at a time, the last one as any other frame."""
+        rate = item.verdict.rate
+        assert rate is not None
+        step = max(int(rate * _PACE), 1)
+        if len(item.data) <= step:
+            item.verdict = Verdict(then=item.verdict.then, comments=item.verdict.comments)
+            item.ready = False
+            wait = len(item.data) / rate
+        else:
+            self._write(item.data[:step])
+            item.data = item.data[step:]
+            self._waiting_bytes -= step
+            item.ready = False
+            wait = step / rate
+        self.plane.loop.call_later(wait, self._release, item, None)
+
+    def _perform(self, item: _Waiting) -> None:
+        verdict = item.verdict
+        self._record(item.piece, item.time, "\n".join(verdict.comments))
+        if self.session.swallowing:
+            return
+        if item.data:
+            self._write(item.data)
+        if verdict.then is not Then.GO_ON:
+            self.session.then(verdict.then)
+
+    def decided(self, data: bytes, verdict: Verdict, due: Due | None) -> bytes:
+        """Return what is sent in the place of a frame.
+
+        :param due: of a request: its entry in the queue, if there is more than its correlation ID
+        """
+        return data if verdict.data is None else verdict.data
+
+    def pass_all(self) -> None:
+        """Look at nothing any more: this is no Kafka, or cannot be told from noise."""
+        self._left = _EVERYTHING
+
+    def _record(self, data: bytes, now: int, comment: str = "") -> None:
+        if self.recording is not None and (data or comment):
+            self.recording.data(self.side, data, now, comment)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no frame is on its way."""
+        return not (self._left or self._kept or self._collected or self._stream_left or self._waiting)
+
+    def swallow(self) -> None:
+        """Look at nothing any more, for nothing goes on."""
+        self._left = 0
+        self._collected = self._stream = None
+
+    # ------------------------------------------------------------ the end
+    def _flush_kept(self) -> None:
+        """Send on what was kept because more was expected, which does not come any more."""
+        now = self.seen
+        kept, self._kept = self._kept, b""
+        collected, self._collected = self._collected, None
+        if collected:
+            self._send(bytes(collected), b"", now, GO_ON)
+        self._pass(kept, now, 1)
+
+    def _end(self) -> None:
+        self.ended = True
+        if self.recording is not None:
+            self.recording.end(self.side, self.seen)
+            self.recording = None  # behind its FIN a side has nothing to say
+        self.session.half_closed(self)

@@ -1,0 +1,142 @@
+"""Sockets that clients connect to, and the first look at what they say there.
+
+Accepted sockets are plain until the broker is reached; only then asyncio reads from them, so that nothing has to be
+kept that could not be sent on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kproxy.proxy.brokers import Place
+
+_BACKLOG = 1024
+_AT_ONCE = 64  # connections accepted before the loop turns to other things
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_PAUSE = 1.0  # seconds without accepting when descriptors have run out
+_LOOK_AGAIN = 0.01  # seconds
+_HELLO = 16 << 10  # bytes of a TLS ClientHello, by RFC 8446 section 5.1
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return listening sockets for all addresses of a host, on one port.
+
+    :param port: 0 for one that the system chooses
+    :raises OSError: if nothing can be listened on
+    """
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            made = socket.socket(family, kind, protocol)
+            sockets.append(made)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if port == 0 and len(sockets) > 1:
+                address = (address[0], sockets[0].getsockname()[1], *address[2:])
+            made.bind(address)
+            made.listen(_BACKLOG)
+            made.setblocking(False)
+    except OSError as error:
+        for made in sockets:
+            made.close()
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror or error}") from None
+    return sockets
+
+
+class Listener:
+    """Listening sockets on one port.
+
+    :param accept: called with each connection, and this listener
+    :param place: the broker that clients find here; None for the bootstrap port
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sockets: list[socket.socket],
+        accept: Callable[[socket.socket, Listener], None],
+        trouble: Callable[[str], None],
+        place: Place | None = None,
+    ) -> None:
+        self._loop = loop
+        self._sockets = sockets
+        self._accept = accept
+        self._trouble = trouble
+        self.place = place
+        for each in sockets:
+            loop.add_reader(each, self._ready, each)
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """What it listens on."""
+        return [each.getsockname()[:2] for each in self._sockets]
+
+    @property
+    def port(self) -> int:
+        """The port."""
+        return self.addresses[0][1]
+
+    def close(self) -> None:
+        """Listen no more."""
+        for each in self._sockets:
+            self._loop.remove_reader(each)
+            each.close()
+        self._sockets = []
+
+    def _ready(self, listening: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS:
+                    raise
+                self._trouble(f"no connection can be accepted for now: {error.strerror}")
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_PAUSE, self._again, listening)
+                return
+            accepted.setblocking(False)
+            with suppress(OSError):  # not on every kind of socket
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._accept(accepted, self)
+
+    def _again(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._ready, listening)
+
+
+async def peek(
+    loop: asyncio.AbstractEventLoop, client: socket.socket, enough: Callable[[bytes], bool]
+) -> bytes:
+    """Return the first bytes that a client sends, which stay to be read. The caller bounds the time.
+
+    :param enough: whether some bytes tell what has to be known
+    :returns: as much as there is when it is enough, the client ends, or a ClientHello cannot be longer
+    :raises OSError: if the connection breaks
+    """
+    readable = loop.create_future()
+    loop.add_reader(client, _set, readable)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(client)
+    while True:
+        data = client.recv(_HELLO, socket.MSG_PEEK)
+        if not data or len(data) == _HELLO or enough(data):
+            return data
+        # what was seen keeps the socket readable, so that only time tells whether there is more
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,411 @@
+"""What a run of the proxy has seen, for Prometheus (docs/metrics.md).
+
+In the front process, which decodes anyway: forwarding knows nothing of it. Counted are exchanges, as they are shown
+to :meth:`Metrics.observe`, and what the data plane tells of itself, as it is shown to :meth:`Metrics.update`. The
+number of time series is bounded: of clients and topics the first so many have series of their own, the rest share
+``other``.
+
+Needs the package prometheus-client, imported when metrics are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from time import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from captures.analysis.throttling import Throttles
+from captures.exchanges import Exchange, Flag
+from captures.meaning import ErrorFound, Names, places, topics_in
+from captures.meaning.plans import Side
+from captures.meaning.waits import LEAST_WAIT_NS
+from dissectors.apis import NAMES, api_name
+from dissectors.error_codes import BY_CODE
+
+if TYPE_CHECKING:
+    from threading import Thread
+    from wsgiref.simple_server import WSGIServer
+
+    from prometheus_client import Counter, Histogram, Summary
+    from prometheus_client.metrics_core import Metric
+
+Address = tuple[str, int]
+
+OTHER = "other"
+UNKNOWN = "unknown"
+DEFAULT_TOPICS = 100
+DEFAULT_CLIENTS = 100
+LOOPBACK = "127.0.0.1"
+_LONGEST_LABEL = 249  # as long as the name of a topic may be (Topic.java)
+_SECOND = 1e9
+
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds: from what a produce takes beside the broker to the client's request timeout."""
+
+_TOPIC_SIDES: dict[int, Side] = {0: "request", 1: "response", 78: "response", 79: "request"}
+"""API key -> message that names its topics. Requests to fetch name only changes of the session (KIP-227)."""
+
+
+class MetricsError(Exception):
+    """Metrics cannot be served; the text says why, and what to do."""
+
+
+class Metrics:
+    """Metrics of one run, in a registry of its own.
+
+    :param names: tells names of topic IDs, such as ``reader.knowledge.topic_name``
+    :param topics: how many topics have series of their own
+    :param clients: how many client IDs have
+    :raises MetricsError: prometheus-client is not installed
+    """
+
+    def __init__(self, names: Names, *, topics: int = DEFAULT_TOPICS, clients: int = DEFAULT_CLIENTS) -> None:
+        try:
+            import prometheus_client  # an extra
+        except ImportError:
+            raise MetricsError(
+                "metrics need the package prometheus-client: pip install 'kproxy[metrics]'"
+            ) from None
+        # its default: a second series beside every counter and histogram, with the time at which it was made
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = prometheus_client.CollectorRegistry()
+        self._exchanges = _ExchangeMetrics(self.registry, names, topics, clients)
+        self._status = _StatusCollector()
+        self.registry.register(self._status)
+        self._server: WSGIServer | None = None
+        self._thread: Thread | None = None
+
+    def observe(self, exchange: Exchange) -> None:
+        """Count an exchange; they have to come in the order of their numbers."""
+        self._exchanges.observe(exchange)
+
+    def update(self, status: dict[str, Any]) -> None:
+        """Take what the data plane tells of itself in place of what it told before.
+
+        :param status: the answer to the command ``status`` (docs/ctl.md)
+        """
+        self._status.told = _Told(status, time())
+
+    def start(self, host: str, port: int) -> Address:
+        """Serve the metrics over HTTP, in a thread; returns where.
+
+        :param host: empty for loopback
+        :param port: 0 lets the system choose
+        :raises MetricsError: the address cannot be listened on
+        """
+        from prometheus_client import start_http_server
+
+        host = host or LOOPBACK
+        try:
+            self._server, self._thread = start_http_server(port, host, self.registry)
+        except OSError as error:
+            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            raise MetricsError(f"cannot serve metrics on {where}: {error.strerror or error}") from None
+        return host, self._server.server_port
+
+    def close(self) -> None:
+        """Serve no longer."""
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+            self._server = self._thread = None
+
+
+# ---------------------------------------------------------------- exchanges
+class _Labels:
+    """Values of a label: the first so many, the rest together."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def of(self, value: str) -> str:
+        # whoever may connect chooses it: as UTF-8 has it, and no longer than it has to be
+        value = value[:_LONGEST_LABEL].encode("utf-8", "replace").decode()
+        if value in self._known:
+            return value
+        if len(self._known) >= self._most:
+            return OTHER
+        self._known.add(value)
+        return value
+
+
+class _OfClient(NamedTuple):
+    """What is counted of one API and client."""
+
+    requests: Counter
+    unanswered: Counter
+    request_bytes: Counter
+    response_bytes: Counter
+    time: Histogram
+
+
+class _OfTopic(NamedTuple):
+    """What is counted of one API and topic."""
+
+    requests: Counter
+    time: Histogram
+
+
+class _ExchangeMetrics:
+    def __init__(self, registry: Any, names: Names, topics: int, clients: int) -> None:
+        from prometheus_client import Counter, Histogram, Summary
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"kproxy_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, *labels: str) -> Histogram:
+            return Histogram(f"kproxy_{name}", text, labels, registry=registry, buckets=BUCKETS)
+
+        self._names = names
+        self._throttles = Throttles()
+        self._clients = _Labels(clients)
+        self._topics = _Labels(topics)
+        of_client = ("api", "client_id")
+        self._of_client = _OfClient(
+            counter("requests", "Requests that came from clients.", *of_client),
+            counter("unanswered_requests", "Requests whose connection ended before an answer.", *of_client),
+            counter("request_bytes", "Bytes of requests, with their size fields.", *of_client),
+            counter("response_bytes", "Bytes of responses, with their size fields.", *of_client),
+            histogram(
+                "response_time_seconds",
+                "From the last byte of a request to the first of its response, without waits by design.",
+                *of_client,
+            ),
+        )
+        self._errors = counter(
+            "errors",
+            "Responses with an error, by its name; expected ones are part of a normal conversation.",
+            *of_client,
+            "error",
+            "expected",
+        )
+        self._waits: Summary = Summary(
+            "kproxy_designed_wait_seconds",
+            "What responses waited by design: long polls, rebalances, quotas.",
+            ("api",),
+            registry=registry,
+        )
+        of_topic = ("api", "topic")
+        self._of_topic = _OfTopic(
+            counter(
+                "topic_requests", "Requests that carry records of a topic, or acknowledge them.", *of_topic
+            ),
+            histogram(
+                "topic_response_time_seconds",
+                "As kproxy_response_time_seconds, of requests that carry records of a topic.",
+                *of_topic,
+            ),
+        )
+        self._topic_errors = counter(
+            "topic_errors",
+            "Responses with an error about a topic, expected ones left out.",
+            *of_topic,
+            "error",
+        )
+        self._client_children: dict[tuple[str, str], _OfClient] = {}
+        self._topic_children: dict[tuple[str, str], _OfTopic] = {}
+
+    def observe(self, exchange: Exchange) -> None:
+        if exchange.request_size == 0:
+            return  # whatever was asked, it was before kproxy was there
+        api = _api(exchange)
+        client = self._clients.of(exchange.client_id or "")
+        of_client = self._client(api, client)
+        of_client.requests.inc()
+        of_client.request_bytes.inc(exchange.request_size)
+        of_client.response_bytes.inc(exchange.response_size)
+        if Flag.UNANSWERED in exchange.flag:
+            of_client.unanswered.inc()
+        expected = {error.path for error in exchange.expected}
+        for name, routine in {(_error(error), error.path in expected) for error in exchange.errors}:
+            self._errors.labels(api, client, name, str(routine).lower()).inc()
+        taken = self._time(exchange, api)
+        if taken is not None:
+            of_client.time.observe(taken)
+        if exchange.api_key in _TOPIC_SIDES:
+            self._observe_topics(exchange, api, taken, expected)
+
+    def _time(self, exchange: Exchange, api: str) -> float | None:
+        """Return the seconds that a response took, None if it did nothing but wait."""
+        paused = self._throttles.of(exchange).paused
+        latency, wait = exchange.latency, exchange.wait
+        if latency is None:
+            return None
+        if paused >= max(wait, LEAST_WAIT_NS):
+            wait = paused
+        if wait:
+            self._waits.labels(api).observe(wait / _SECOND)
+        return None if wait and wait >= latency else max(latency - wait, 0) / _SECOND
+
+    def _observe_topics(self, exchange: Exchange, api: str, taken: float | None, expected: set[str]) -> None:
+        assert exchange.api_key is not None
+        side = _TOPIC_SIDES[exchange.api_key]
+        body = exchange.request if side == "request" else exchange.response
+        if body is None or body.value is None:
+            return
+        version = body.asked if body.version is None else body.version
+        named = topics_in(exchange.api_key, version, body.value, self._names, side)
+        for label in {self._topics.of(topic) for topic in named}:
+            of_topic = self._topic(api, label)
+            of_topic.requests.inc()
+            if taken is not None:
+                of_topic.time.observe(taken)
+        unexpected = [error for error in exchange.errors if error.path not in expected]
+        if unexpected:
+            self._observe_topic_errors(api, unexpected)
+
+    def _observe_topic_errors(self, api: str, errors: Iterable[ErrorFound]) -> None:
+        found = {(topic, _error(error)) for error in errors for topic in self._topic_of(error)}
+        for topic, name in found:
+            self._topic_errors.labels(api, topic, name).inc()
+
+    def _topic_of(self, error: ErrorFound) -> Iterator[str]:
+        """Yield the topic that an error of Produce, Fetch ... is about, if it is about one."""
+        for holder in error.holders[1:]:
+            name = places.topic(holder, lambda uuid: self._names(uuid) or uuid)
+            if name != "?":
+                yield self._topics.of(name)
+                return
+
+    def _client(self, api: str, client: str) -> _OfClient:
+        found = self._client_children.get((api, client))
+        if found is None:
+            found = _OfClient._make(metric.labels(api, client) for metric in self._of_client)
+            self._client_children[api, client] = found
+        return found
+
+    def _topic(self, api: str, topic: str) -> _OfTopic:
+        found = self._topic_children.get((api, topic))
+        if found is None:
+            found = _OfTopic._make(metric.labels(api, topic) for metric in self._of_topic)
+            self._topic_children[api, topic] = found
+        return found
+
+
+def _api(exchange: Exchange) -> str:
+    """Return the API's name, one for all that are not known: a client may send any number."""
+    key = exchange.api_key
+    if key is None:
+        return exchange.api  # of a raw SASL token
+    return api_name(key) if 0 <= key < len(NAMES) else UNKNOWN
+
+
+def _error(error: ErrorFound) -> str:
+    return error.name if error.code in BY_CODE else UNKNOWN
+
+
+# ---------------------------------------------------------------- the data plane
+class _Told(NamedTuple):
+    """What the data plane told last, and when (seconds since the epoch)."""
+
+    status: dict[str, Any]
+    at: float
+
+
+class _Value(NamedTuple):
+    """One metric of the status.
+
+    :ivar path: keys of the status, one inside the other; absent ones give no sample
+    :ivar labels: of the metric with their values, if it is one of several
+    """
+
+    name: str
+    text: str
+    path: tuple[str, ...]
+    kind: str = "gauge"
+    label: tuple[str, str] | None = None
+
+
+_VALUES = (
+    _Value("forwarding", "Whether anything is sent on, 1 or 0.", ("forwarding",)),
+    _Value("connections", "Connections that are open.", ("connections", "open")),
+    _Value("connections_accepted", "Connections accepted.", ("connections", "total"), "counter"),
+    _Value("connections_refused", "Connections not let in.", ("connections", "refused"), "counter"),
+    _Value(
+        "connections_unreachable",
+        "Connections whose broker could not be reached.",
+        ("connections", "unreachable"),
+        "counter",
+    ),
+    _Value("requests_in_flight", "Requests that wait for their answer.", ("requests_in_flight",)),
+    _Value("received_bytes", "Bytes received.", ("bytes", "from_clients"), "counter", ("sender", "client")),
+    _Value("received_bytes", "Bytes received.", ("bytes", "from_brokers"), "counter", ("sender", "broker")),
+    _Value("brokers", "Brokers and controllers behind the proxy.", ("brokers",)),
+    _Value(
+        "rewritten_responses",
+        "Responses in which something was replaced.",
+        ("rewritten_responses",),
+        "counter",
+    ),
+    _Value(
+        "escaped_addresses",
+        "Addresses of brokers that went to a client as they are.",
+        ("escaped_addresses",),
+        "counter",
+    ),
+    _Value("tee_waiting_bytes", "Bytes that wait to be recorded.", ("recording", "waiting_bytes")),
+    _Value(
+        "tee_dropped_bytes",
+        "Bytes forwarded that were not recorded, since recording did not keep up.",
+        ("recording", "dropped_bytes"),
+        "counter",
+    ),
+    _Value(
+        "tee_dropped_connections",
+        "Connections that are not recorded in full.",
+        ("recording", "dropped_connections"),
+        "counter",
+    ),
+)
+
+
+class _StatusCollector:
+    """Gives what the data plane told last, as it is when Prometheus asks.
+
+    :ivar told: None as long as it told nothing
+    """
+
+    def __init__(self) -> None:
+        self.told: _Told | None = None
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: which metrics there are shows when there is something to tell."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+        if self.told is None:
+            return
+        status, at = self.told
+        families: dict[str, Any] = {}
+        for each in _VALUES:
+            value = _at(status, each.path)
+            if value is None:
+                continue
+            family = families.get(each.name)
+            if family is None:
+                make = CounterMetricFamily if each.kind == "counter" else GaugeMetricFamily
+                labels = [each.label[0]] if each.label else []
+                family = families[each.name] = make(f"kproxy_{each.name}", each.text, labels=labels)
+            family.add_metric([each.label[1]] if each.label else [], value)
+        yield from families.values()
+        applied = CounterMetricFamily(
+            "kproxy_fault_applications", "Frames to which a fault rule was applied.", labels=["rule"]
+        )
+        for rule, count in (status.get("rules") or {}).items():
+            applied.add_metric([rule], count)
+        yield applied
+        yield GaugeMetricFamily(
+            "kproxy_status_timestamp_seconds", "When the data plane told of itself last.", value=at
+        )
+
+
+def _at(status: dict[str, Any], path: tuple[str, ...]) -> float | None:
+    value: Any = status
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return None if value is None else float(value)

@@ -1,0 +1,239 @@
+"""Node endpoints of responses that stream through: made void in place, because the frame's size was sent already.
+
+Fetch v16+ (KIP-951) and ShareFetch (KIP-932) name the addresses of new leaders behind the records. Where the frame is
+too large to be held until its end is there, these addresses cannot be rewritten, as others would be longer or shorter.
+They become a tagged field of as many bytes, with a number that nobody knows and zeros for content: clients pass over
+it (KIP-482), and find the new leader by a Metadata request, as they did before these endpoints were there.
+
+Nothing before the endpoints is kept or changed; what is held back is what comes from there on.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any, NamedTuple
+
+from captures.interventions import Change
+from dissectors import wire
+from dissectors.apis import api
+from dissectors.errors import DecodeError
+from dissectors.skim import Route, Walk, response_structs
+from dissectors.trace import trace
+from kproxy.proxy.framing import SIZE_BYTES
+
+LONGEST_END = 1 << 20
+"""Bytes of the longest end of a frame that is held back: the endpoints of some ten thousand brokers."""
+
+_PATH = "node_endpoints"
+_TAG = 0
+_FIRST_VERSION = {1: 16, 78: 0}  # Fetch, ShareFetch
+_SIZE = struct.Struct(">i")
+_EMPTY_ARRAY = b"\x01"
+
+
+def streams(api_key: int, version: int) -> StreamedEndpoints | None:
+    """Return what takes one response frame as it comes, None if none of that API and version can be large and carry
+    addresses, or the version is not declared."""
+    end = _end_of(api_key, version)
+    return None if end is None else StreamedEndpoints(end)
+
+
+class _End(NamedTuple):
+    """How frames of an API in a version end.
+
+    :ivar route: to the first byte of the part that has the endpoints: an array, or the tag section
+    :ivar con: the endpoints
+    :ivar tagged: whether they are a tagged field
+    """
+
+    route: Route
+    con: wire.WireType
+    tagged: bool
+
+
+@cache
+def _end_of(api_key: int, version: int) -> _End | None:
+    known = api(api_key)
+    if api_key not in _FIRST_VERSION or known is None or version not in known.response.versions:
+        return None
+    if version < _FIRST_VERSION[api_key]:
+        return None
+    structs = response_structs(known.response, version)
+    tagged = (structs[1].tagged or {}).get(_TAG)
+    if tagged is not None and tagged.name == _PATH:
+        return _End(Route.up_to(structs, wire.UNKNOWN_TAGS), tagged.con, True)
+    member = next(member for member in structs[1].members if member.name == _PATH)
+    return _End(Route.up_to(structs, _PATH), member.con, False)
+
+
+class StreamedEndpoints:
+    """One response frame on its way through.
+
+    :ivar changes: what was made void, known when the frame is through
+    :ivar problem: why the endpoints, if there are any, went on as they were; empty if all is well
+    """
+
+    def __init__(self, end: _End) -> None:
+        self.changes: tuple[Change, ...] = ()
+        self.problem = ""
+        self._form = end
+        self._walk = Walk(end.route, SIZE_BYTES)
+        self._size = b""
+        self._taken = 0
+        self._from: int | None = None  # offset from which on everything is held back
+        self._held: list[bytes] = []
+        self._through = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes of the frame, and none of the next frame; return what is to be sent now.
+
+        What was held back is in what the last bytes of the frame return. Never raises.
+        """
+        begin = self._taken
+        self._taken += len(data)
+        if len(self._size) < SIZE_BYTES:
+            self._size += data[: SIZE_BYTES - len(self._size)]
+        if self.problem or self._through:
+            return data
+        end = SIZE_BYTES + _SIZE.unpack(self._size)[0] if len(self._size) == SIZE_BYTES else None
+        if self._from is None:
+            self._look_for_the_end(data, end)
+        if self._from is None:
+            return data
+        cut = max(self._from - begin, 0)
+        if cut < len(data):
+            self._held.append(data[cut:])
+            data = data[:cut]
+        if self._taken != end:
+            return data
+        self._through = True
+        return data + self._voided(b"".join(self._held))
+
+    def _look_for_the_end(self, data: bytes, end: int | None) -> None:
+        try:
+            found = self._walk.feed(data)
+        except DecodeError as error:
+            self.problem = str(error)
+            return
+        if found is None or end is None:
+            if self._taken == end:
+                self.problem = "the frame ends before its endpoints"
+        elif end - found > LONGEST_END:
+            self.problem = f"{end - found} bytes follow the records, more than is held in memory"
+        else:
+            self._from = found
+
+    def _voided(self, data: bytes) -> bytes:
+        self._held.clear()
+        try:
+            voided, endpoints = (_tag_voided if self._form.tagged else _array_voided)(self._form.con, data)
+        except DecodeError as error:
+            self.problem = str(error)
+            return data
+        if endpoints:
+            self.changes = (Change(_PATH, endpoints, []),)
+        return voided
+
+
+# ---------------------------------------------------------------- ends of frames
+class _Tagged(NamedTuple):
+    """A tagged field, its parts as they are written: the number may take more bytes than it needs."""
+
+    number: int
+    number_bytes: bytes
+    size_bytes: bytes
+    content: bytes
+
+
+def _tag_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
+    """Make void the endpoints in a tag section.
+
+    :param data: the section, and what follows it
+    :return: as many bytes, and the endpoints that were in them
+    :raises DecodeError: if they cannot be read
+    """
+    endpoints: list[Any] = []
+    void: list[_Tagged] = []
+    others: list[_Tagged] = []
+    first, fields, end = _section(data, 0)
+    for field in fields:
+        found = _endpoints(con, field.content)[0] if field.number == _TAG else []
+        endpoints += found
+        (void if found else others).append(field)
+    for field in void:
+        number = _unused(others)
+        number_bytes = _uvarint(number, len(field.number_bytes))
+        _insert(others, _Tagged(number, number_bytes, field.size_bytes, bytes(len(field.content))))
+    return data[:first] + _written(others) + data[end:], endpoints
+
+
+def _array_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
+    """Make void the endpoints in an array that a tag section follows.
+
+    :param data: the array, the section, and what follows it
+    :return: as many bytes, and the endpoints that were in them
+    :raises DecodeError: if they cannot be read
+    """
+    endpoints, pos = _endpoints(con, data)
+    if not endpoints:
+        return data, endpoints
+    first, fields, end = _section(data, pos)
+    start = _EMPTY_ARRAY + wire.uvarint_bytes(len(fields) + 1)
+    number = _unused(fields)
+    room = first - len(start) - 1  # without the new field's number
+    width = next(width for width in range(1, 6) if room - width < 1 << 7 * width)
+    size = room - width
+    _insert(fields, _Tagged(number, bytes([number]), _uvarint(size, width), bytes(size)))
+    return start + _written(fields) + data[end:], endpoints
+
+
+def _endpoints(con: wire.WireType, data: bytes) -> tuple[list[Any], int]:
+    """Return the endpoints at the beginning of some bytes, and the position after them."""
+    traced = trace(con, data, name=_PATH)
+    if traced.error is not None:
+        raise traced.error
+    return traced.root.to_value() or [], traced.end
+
+
+def _section(data: bytes, pos: int) -> tuple[int, list[_Tagged], int]:
+    """Read a tag section; return the position after its count, its fields, and the position after it."""
+    count, first = wire.read_uvarint(data, pos)
+    fields = []
+    pos = first
+    for _ in range(count):
+        number, at_size = wire.read_uvarint(data, pos)
+        size, content = wire.read_uvarint(data, at_size)
+        end = content + size
+        if end > len(data):
+            raise DecodeError("tagged field longer than the bytes", content, truncated=True)
+        fields.append(_Tagged(number, data[pos:at_size], data[at_size:content], data[content:end]))
+        pos = end
+    return first, fields, pos
+
+
+def _unused(fields: list[_Tagged]) -> int:
+    """Return the highest tag number of one byte that no field has, 0 apart.
+
+    :raises DecodeError: if there is none left
+    """
+    free = set(range(1, 128)).difference(field.number for field in fields)
+    if not free:
+        raise DecodeError("no tag number is left")
+    return max(free)
+
+
+def _insert(fields: list[_Tagged], new: _Tagged) -> None:
+    """Put a field in its place: numbers ascend (KIP-482)."""
+    at = next((index for index, field in enumerate(fields) if field.number > new.number), len(fields))
+    fields.insert(at, new)
+
+
+def _written(fields: list[_Tagged]) -> bytes:
+    return b"".join(part for field in fields for part in field[1:])
+
+
+def _uvarint(value: int, width: int) -> bytes:
+    """Encode an UNSIGNED_VARINT in so many bytes, which may be more than it needs: readers take that."""
+    more = [value >> 7 * index & 0x7F | 0x80 for index in range(width)]
+    return bytes([*more[:-1], more[-1] & 0x7F])

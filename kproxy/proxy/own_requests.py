@@ -1,0 +1,431 @@
+"""Kafka requests that kproxy makes itself: for the brokers of a cluster at start, for replay.
+
+    connection = await BrokerConnection.connect("broker", 9092, security)
+    body = await connection.request(METADATA, connection.version_of(METADATA), {"topics": []})
+    answers = [await connection.send_raw(frame) for frame in frames]      # pipelined; each is a Future of a frame
+    await connection.close()
+
+A connection says ApiVersions first, and authenticates. Everything that goes wrong is an :class:`OwnRequestError` whose
+text is a sentence for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import struct
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from dissectors.apis import Api, api, api_name
+from dissectors.error_codes import error_name
+from dissectors.errors import DecodeError
+from dissectors.headers import (
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
+from kproxy.proxy import sasl
+from kproxy.proxy.tls import diagnosis
+from kproxy.proxy.tls.contexts import TlsConfigError, upstream_context
+from kproxy.proxy.tls.probe import certificate_of
+from kproxy.proxy.tls.security import PLAINTEXT, Sasl, Security
+
+METADATA = 3
+SASL_HANDSHAKE = 17
+API_VERSIONS = 18
+SASL_AUTHENTICATE = 36
+
+CLIENT_ID = "kproxy"
+
+_UNSUPPORTED_VERSION = 35
+# what every broker with ApiVersions answers, newer ones without the detour over error 35
+_FIRST_API_VERSIONS = 3
+_REQUEST_START = struct.Struct(">hhi")
+_SIZE = struct.Struct(">i")
+_MOST = 1 << 30
+_TLS_CLOSE_SECONDS = 1.0
+
+
+class OwnRequestError(Exception):
+    """A request of kproxy's own failed; the text says where, why, and what to do."""
+
+
+class ClusterView(NamedTuple):
+    """What a broker tells of its cluster.
+
+    :ivar cluster_id: None before Kafka 0.10.1
+    :ivar brokers: node ID, advertised host, advertised port
+    :ivar controller_id: -1 if there is none
+    """
+
+    cluster_id: str | None
+    brokers: list[tuple[int, str, int]]
+    controller_id: int = -1
+
+
+class _Pending(NamedTuple):
+    """A request that waits for its response.
+
+    :ivar correlation_id: None for a raw SASL token, which has none
+    """
+
+    correlation_id: int | None
+    answer: asyncio.Future[bytes]
+
+
+class BrokerConnection:
+    """A connection to one broker, made by :meth:`connect`.
+
+    Requests may be pipelined: responses come in the order of requests, and are told apart by that order.
+
+    :ivar address: ``host:port``
+    :ivar versions: lowest and highest version by API key, as the broker offers them
+    """
+
+    def __init__(
+        self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str
+    ) -> None:
+        self.address = diagnosis.address(host, port)
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        self._reader = reader
+        self._writer = writer
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._pending: deque[_Pending] = deque()
+        self._broken = ""
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        security: Security = PLAINTEXT,
+        *,
+        timeout: float = 10.0,
+        client_id: str = CLIENT_ID,
+        context: ssl.SSLContext | None = None,
+    ) -> BrokerConnection:
+        """Connect, ask for versions, authenticate.
+
+        :param timeout: seconds for all of it
+        :param context: that of :func:`~kproxy.proxy.tls.contexts.upstream_context`, where it was made already
+        :raises OwnRequestError: if it does not work
+        """
+        if security.tls is not None and context is None:
+            try:
+                context = upstream_context(security)
+            except TlsConfigError as error:
+                raise OwnRequestError(str(error)) from None
+        where = diagnosis.address(host, port)
+        connection: BrokerConnection | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                reader, writer = await _opened(host, port, context)
+                connection = cls(host, port, reader, writer, client_id)
+                await connection._introduce(security)
+                return connection
+        except TimeoutError:
+            doing = "answer" if connection else "accept the connection"
+            failure = OwnRequestError(f"{where} did not {doing} within {timeout:g} s")
+        except ssl.SSLCertVerificationError as error:
+            certificate = await certificate_of(host, port, timeout)
+            failure = OwnRequestError(diagnosis.broker_handshake(error, where, host, certificate))
+        except (OSError, UnicodeError) as error:  # UnicodeError: no possible host name
+            text = diagnosis.broker_handshake(error, where, host)
+            failure = OwnRequestError(text if context else diagnosis.broker_unreachable(error, where))
+        except OwnRequestError as error:
+            failure = error
+        except BaseException:
+            if connection is not None:
+                await connection.close()
+            raise
+        if connection is not None:
+            await connection.close()
+        raise failure from None
+
+    def version_of(self, key: int, highest: int | None = None) -> int:
+        """Return the highest version of an API that the broker offers and kproxy knows.
+
+        :param highest: bound, where a later version is not wanted
+        :raises OwnRequestError: if there is none
+        """
+        known = _known(key).request.versions
+        if not self.versions:
+            return known.first
+        offered = self.versions.get(key)
+        last = known.last if highest is None else min(known.last, highest)
+        version = min(last, offered[1]) if offered else -1
+        if offered is None or version < max(offered[0], known.first):
+            raise OwnRequestError(f"{self.address} offers no version of {api_name(key)} that kproxy can use")
+        return version
+
+    async def request(
+        self,
+        key: int,
+        version: int,
+        body: Mapping[str, Any],
+        *,
+        timeout: float | None = 30.0,
+    ) -> dict[str, Any]:
+        """Send a request and return the body of its response.
+
+        :param body: values by field name; fields that have a default may be left out
+        :param timeout: seconds, None for no bound
+        :raises OwnRequestError: if the connection fails, or the response cannot be read
+        """
+        known = _known(key)
+        frame = self._frame(known, version, body)
+        answer = await self.send_raw(frame)
+        try:
+            async with asyncio.timeout(timeout):
+                response = await answer
+        except TimeoutError:
+            raise OwnRequestError(
+                f"{self.address} did not answer {known.name} within {timeout:g} s"
+            ) from None
+        return self._body(known, version, response)
+
+    async def send_raw(self, frame: bytes, *, answered: bool = True) -> asyncio.Future[bytes]:
+        """Send a request as it is; wait only while the broker takes in nothing.
+
+        :param frame: from the first byte of the size field on
+        :param answered: whether a response comes; it does not for Produce with acks=0
+        :returns: a future of the response frame, from the first byte of the size field on; it raises
+            :class:`OwnRequestError` if the connection ends before. Without a response it is done already, with ``b""``.
+        :raises OwnRequestError: if the connection has ended
+        """
+        if self._broken:
+            raise OwnRequestError(self._broken)
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        if answered:
+            (correlation_id,) = _SIZE.unpack_from(frame, 8)
+            self._pending.append(_Pending(correlation_id, answer))
+        else:
+            answer.set_result(b"")
+        self._writer.write(frame)
+        try:
+            await self._writer.drain()
+        except OSError as error:
+            self._fail(diagnosis.broker_ended(error, self.address))
+        return answer
+
+    def next_correlation_id(self) -> int:
+        """Return a correlation ID that no request of this connection had yet, for a frame made elsewhere."""
+        self._correlation_id += 1
+        return self._correlation_id
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended, by whomever."""
+        return bool(self._broken)
+
+    async def close(self) -> None:
+        """Close the connection; what was not answered fails."""
+        self._fail(f"the connection to {self.address} was closed")
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        with suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(2 * _TLS_CLOSE_SECONDS):
+                await self._writer.wait_closed()
+
+    async def __aenter__(self) -> BrokerConnection:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- the first requests -------------------------------------------------------------------------------------
+
+    async def _introduce(self, security: Security) -> None:
+        await self._ask_versions()
+        if security.sasl is not None:
+            await self._authenticate(security.sasl)
+
+    async def _ask_versions(self) -> None:
+        known = _known(API_VERSIONS)
+        version = _FIRST_API_VERSIONS
+        response = await self._versions_in(known, version)
+        if response["error_code"] == _UNSUPPORTED_VERSION:
+            offered = [
+                each["max_version"] for each in response["api_keys"] if each["api_key"] == API_VERSIONS
+            ]
+            version = min(version, *offered) if offered else 0
+            response = await self._versions_in(known, version)
+        if response["error_code"]:
+            raise OwnRequestError(
+                f"{self.address} answers ApiVersions with {error_name(response['error_code'])}"
+            )
+        self.versions = {
+            each["api_key"]: (each["min_version"], each["max_version"]) for each in response["api_keys"]
+        }
+
+    async def _versions_in(self, known: Api, version: int) -> dict[str, Any]:
+        body = {"client_software_name": "kproxy", "client_software_version": "1"} if version >= 3 else {}
+        frame = await (await self.send_raw(self._frame(known, version, body)))
+        # error 35 is in v0 format, whatever was asked (KIP-511); the error code comes first in all versions
+        unsupported = frame[8:10] == _UNSUPPORTED_VERSION.to_bytes(2, "big")
+        return self._body(known, 0 if unsupported else version, frame)
+
+    async def _authenticate(self, credentials: Sasl) -> None:
+        try:
+            mechanism = sasl.mechanism(credentials)
+            offered = self.versions.get(SASL_HANDSHAKE, (0, 0))
+            version = min(offered[1], 1)
+            answer = await self.request(
+                SASL_HANDSHAKE, version, {"mechanism": credentials.mechanism}, timeout=None
+            )
+            if answer["error_code"]:
+                raise sasl.SaslError(_refused_mechanism(credentials.mechanism, answer))
+            token: bytes | None = mechanism.first()
+            while token is not None:
+                token = mechanism.answer(await self._exchange(token, raw=version == 0))
+        except sasl.SaslError as error:
+            raise OwnRequestError(f"authentication at {self.address} failed: {error}") from None
+
+    async def _exchange(self, token: bytes, *, raw: bool) -> bytes:
+        """Send a SASL token and return the broker's: raw ones follow SaslHandshake v0 (Kafka 0.10)."""
+        if raw:
+            answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            self._pending.append(_Pending(None, answer))
+            self._writer.write(_SIZE.pack(len(token)) + token)
+            return (await answer)[4:]
+        version = self.version_of(SASL_AUTHENTICATE, 2)
+        response = await self.request(SASL_AUTHENTICATE, version, {"auth_bytes": token}, timeout=None)
+        if response["error_code"]:
+            raise sasl.SaslError(response["error_message"] or error_name(response["error_code"]))
+        return bytes(response["auth_bytes"])
+
+    # -- frames -------------------------------------------------------------------------------------------------
+
+    def _frame(self, known: Api, version: int, body: Mapping[str, Any]) -> bytes:
+        header = {
+            "request_api_key": known.key,
+            "request_api_version": version,
+            "correlation_id": self.next_correlation_id(),
+            "client_id": self._client_id,
+        }
+        message = known.request
+        start = RequestHeader[request_header_version(message, version)].build(header)
+        payload = start + message[version].build(dict(body))
+        return bytes(_SIZE.pack(len(payload)) + payload)
+
+    def _body(self, known: Api, version: int, frame: bytes) -> dict[str, Any]:
+        message = known.response
+        try:
+            _, start = ResponseHeader[response_header_version(message, version)].decode(frame, 4)
+            return message[version].decode(frame, start)[0]
+        except DecodeError as error:
+            raise OwnRequestError(
+                f"the {known.name} v{version} response of {self.address} cannot be read: {error}"
+            ) from None
+
+    async def _read(self) -> None:
+        """Hand each response to the request that it answers."""
+        try:
+            while True:
+                start = await self._reader.readexactly(4)
+                (size,) = _SIZE.unpack(start)
+                foreign = "" if self.versions else diagnosis.broker_answer(start, self.address)
+                if foreign or not 0 <= size <= _MOST:
+                    raise OwnRequestError(
+                        foreign or f"{self.address} does not speak Kafka: a frame of {size} bytes"
+                    )
+                self._hand_out(start + await self._reader.readexactly(size))
+        except OwnRequestError as error:
+            self._fail(str(error))
+        except (OSError, asyncio.IncompleteReadError) as error:
+            self._fail(diagnosis.broker_ended(error, self.address))
+
+    def _hand_out(self, frame: bytes) -> None:
+        if not self._pending:
+            raise OwnRequestError(f"{self.address} sent a response that no request asked for")
+        expected, answer = self._pending.popleft()
+        wrong = expected is not None and frame[4:8] != _SIZE.pack(expected)
+        if not answer.done():
+            if wrong:
+                answer.set_exception(OwnRequestError(f"{self.address} answered with a wrong correlation ID"))
+            else:
+                answer.set_result(frame)
+        if wrong:
+            raise OwnRequestError(f"{self.address} answered with a wrong correlation ID")
+
+    def _fail(self, reason: str) -> None:
+        """Let all that is not answered yet fail, and what is sent from now on."""
+        self._broken = self._broken or reason
+        self._writer.close()
+        while self._pending:
+            answer = self._pending.popleft().answer
+            if not answer.done():
+                answer.set_exception(OwnRequestError(self._broken))
+                answer.exception()  # marks it as looked at: nobody has to wait for it
+
+
+async def _opened(
+    host: str, port: int, context: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if context is None:
+        return await asyncio.open_connection(host, port)
+    return await asyncio.open_connection(
+        host, port, ssl=context, server_hostname=host, ssl_shutdown_timeout=_TLS_CLOSE_SECONDS
+    )
+
+
+def _known(key: int) -> Api:
+    known = api(key)
+    if known is None:
+        raise OwnRequestError(f"kproxy does not know the API with key {key}")
+    return known
+
+
+def _refused_mechanism(wanted: str, answer: Mapping[str, Any]) -> str:
+    offered = ", ".join(answer["mechanisms"])
+    if not offered:
+        return f"this listener takes no SASL ({error_name(answer['error_code'])})"
+    return f"it does not offer {wanted}, only {offered}: set sasl.mechanism"
+
+
+async def cluster_of(
+    bootstrap: Iterable[tuple[str, int]],
+    security: Security = PLAINTEXT,
+    timeout: float = 10.0,
+) -> ClusterView:
+    """Ask for the brokers of a cluster; the first address that answers decides.
+
+    :param bootstrap: host and port of brokers, tried in turn
+    :param timeout: seconds for each
+    :raises OwnRequestError: if none answers; it says for each of them why
+    """
+    failures = []
+    for host, port in bootstrap:
+        try:
+            async with await BrokerConnection.connect(host, port, security, timeout=timeout) as connection:
+                return await _cluster(connection, security, timeout)
+        except OwnRequestError as error:
+            failures.append(str(error))
+    raise OwnRequestError("; ".join(failures))
+
+
+async def _cluster(connection: BrokerConnection, security: Security, timeout: float) -> ClusterView:
+    version = connection.version_of(METADATA)
+    try:
+        body = await connection.request(
+            METADATA, version, {"topics": [], "allow_auto_topic_creation": False}, timeout=timeout
+        )
+    except OwnRequestError as error:
+        if security.sasl is None and connection.ended:
+            raise OwnRequestError(
+                f"{error} at the first request: it may want authentication, give kproxy credentials of its own with "
+                "security.protocol, sasl.mechanism and sasl.jaas.config in --command-config"
+            ) from None
+        raise
+    if body.get("error_code"):
+        raise OwnRequestError(f"{connection.address} answers Metadata with {error_name(body['error_code'])}")
+    brokers = [(each["node_id"], each["host"], each["port"]) for each in body["brokers"]]
+    if not brokers:
+        raise OwnRequestError(f"{connection.address} knows no brokers yet: it may be starting")
+    return ClusterView(body.get("cluster_id"), brokers, body.get("controller_id", -1))

@@ -1,0 +1,424 @@
+"""The data plane: a process that accepts, connects and forwards, and does nothing else that could take time.
+
+It is told what to do by settings on its standard input, a JSON object in one line, and tells what happens by JSON lines
+on its standard output, which nobody has to read. When its standard input ends, the front is gone: it ends too, unless
+it was told to go on. SIGTERM and SIGINT let it drain: nobody new is let in, requests in flight get their answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import time_ns
+from typing import Any, Literal
+
+import msgspec
+
+from captures.interventions import as_comment
+from dissectors.apis import api_name
+from kproxy.proxy.address_watch import AddressWatch
+from kproxy.proxy.addresses import Broker
+from kproxy.proxy.brokers import Brokers, Place, Ports
+from kproxy.proxy.commands import changing, commands
+from kproxy.proxy.control import ControlServer
+from kproxy.proxy.directions import SIDES
+from kproxy.proxy.half import Pause
+from kproxy.proxy.listeners import Listener, bind
+from kproxy.proxy.own_requests import OwnRequestError, cluster_of
+from kproxy.proxy.recording import Recordings
+from kproxy.proxy.reports import Reports
+from kproxy.proxy.rules import Inspection
+from kproxy.proxy.run_folder import RunFolder, state_folder
+from kproxy.proxy.serving import Serving
+from kproxy.proxy.session import Session
+from kproxy.proxy.settings import Settings
+from kproxy.proxy.stubbed import Stubbed
+from kproxy.proxy.tcp_info import Sampler, TcpInfo
+from kproxy.proxy.tls import diagnosis
+from kproxy.proxy.tls.sni import NodeNames
+from kproxy.proxy.treatments import Treatment, treatment_of
+from kproxy.proxy.verdicts import Inspector, Peers
+
+WRITE_BUFFER = 1 << 18
+"""Bytes that wait for a side that does not keep up, before the other one is not read any more."""
+_TICK = 0.1  # seconds
+_LOOK = 1.0
+_QUEUE_LOOK = 0.002
+_DRAIN_LOOK = 0.02
+_PROBE_TIMEOUT = 5.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has happened so far.
+
+    :ivar connections: accepted
+    :ivar refused: connections that were not let in
+    :ivar unreachable: connections for which no broker could be reached
+    :ivar rewritten: responses in which an address was replaced, or a version lowered
+    :ivar escaped: responses with a broker's own address that went to a client
+    :ivar from_clients: bytes, of connections that have ended
+    :ivar from_brokers: likewise
+    """
+
+    connections: int = 0
+    refused: int = 0
+    unreachable: int = 0
+    rewritten: int = 0
+    escaped: int = 0
+    from_clients: int = 0
+    from_brokers: int = 0
+
+
+class Plane:
+    """One run.
+
+    :ivar sessions: the connections that are open
+    :ivar forwarding: whether anything is sent on at the moment
+    :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
+    """
+
+    def __init__(self, settings: Settings, reports: Reports) -> None:
+        self.settings = settings
+        self.reports = reports
+        self.loop = asyncio.get_running_loop()
+        self.counts = Counts()
+        self.sessions: set[Session] = set()
+        self.started = time_ns()
+        self.forwarding = settings.forward
+        self.rewrites = settings.mode == "rewrite"
+        self.inspection = Inspection()
+        self.inspector: Inspector = self.inspection
+        self.write_buffer = WRITE_BUFFER
+        self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
+        self.listeners: list[Listener] = []
+        self.serving = Serving(self)
+        self.brokers: Brokers
+        self._watch = AddressWatch()
+        self._sampler = Sampler(self._sampled, period=settings.sample)
+        self._by_number: dict[int, Session] = {}
+        self._ending = asyncio.Event()
+        self._drain_seconds = settings.drain
+        self._run = RunFolder(Path(settings.run_folder))
+        of_rules = self.inspection.commands()
+        self._control = ControlServer(
+            self._run.control_socket,
+            {**commands(self), **of_rules},
+            changing(of_rules),
+            self.inspection.release_all,
+        )
+
+    def _known_brokers(self, port: int) -> Brokers:
+        """Return what keeps the brokers in order.
+
+        :param port: of the first listener
+        """
+        settings = self.settings
+        host, asked = settings.listen
+        file = state_folder() / f"brokers-{port}.json" if self.rewrites and asked else None
+        return Brokers(
+            Ports.parse(settings.ports if settings.ports or asked else "any", port),
+            settings.advertised or host,
+            self._listen_for,
+            self._broker_changed,
+            sni=(NodeNames(settings.sni), port) if settings.sni else None,
+            file=file,
+            bootstrap=settings.bootstrap,
+        )
+
+    # ------------------------------------------------------------ the run
+    async def run(self) -> None:
+        """Forward until asked to end.
+
+        :raises OSError: if the first listener cannot be opened
+        """
+        self._raise_limits()
+        listener = self.serving.open_first()
+        self.listeners.append(listener)
+        self.brokers = self._known_brokers(listener.port)
+        self.recordings.start()
+        await self._control.start()
+        self.reports.publish = self._control.publish
+        for rule in self.settings.faults:
+            self.inspection.rules.add(rule, force=self.settings.force)
+        if self.settings.hold:
+            self.inspection.holds.set_filter(self.settings.hold)
+        host, port = listener.addresses[0]
+        if self.settings.stub:
+            self.inspector = Stubbed(
+                self.inspection, (self.settings.advertised or self.settings.listen[0], port)
+            )
+        where = diagnosis.address(host, port)
+        self._run.write(listen=where, capture=self.recordings.path, pid=os.getpid())
+        self.reports.event("listening", address=where, capture=self.recordings.path)
+        if self.rewrites:
+            self.brokers.remember()
+            await self._ask_for_brokers()
+        self.reports.event("ready")
+        tasks = [self.loop.create_task(self._sweep())]
+        if self.settings.recorded.lossless:
+            tasks.append(self.loop.create_task(self._hold_back()))
+        await self._ending.wait()
+        await self._drain()
+        for task in tasks:
+            task.cancel()
+        self.reports.publish = lambda _: None
+        await self._control.close()
+        await self.recordings.close()
+        if self.settings.detached:
+            self._run.remove()
+        self.reports.event("ended", connections=self.counts.connections)
+
+    def end(self, seconds: float | None = None) -> None:
+        """Ask for the end.
+
+        :param seconds: that requests in flight have; None for what the settings say
+        """
+        if self._ending.is_set():
+            self._drain_seconds = 0.0  # asked again
+        elif seconds is not None:
+            self._drain_seconds = seconds
+        self._ending.set()
+
+    async def _drain(self) -> None:
+        """Let requests in flight get their answers, as long as there is time."""
+        for listener in self.listeners:
+            listener.close()
+        self.serving.stop()
+        self.inspection.release_all()
+        deadline = self.loop.time() + self._drain_seconds
+        while self.sessions and self.loop.time() < deadline:
+            for session in [each for each in self.sessions if each.is_idle]:
+                session.close()
+            await asyncio.sleep(_DRAIN_LOOK)
+            deadline = min(deadline, self.loop.time() + self._drain_seconds)
+        left = len(self.sessions)
+        if left:
+            self.reports.note(f"{left} connections were closed with requests in flight")
+        for session in list(self.sessions):
+            session.close()
+        await asyncio.sleep(0)  # they tell of their end in the next round of the loop
+        for session in list(self.sessions):
+            session.abort()
+        await asyncio.sleep(0)
+
+    def _raise_limits(self) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        need = 2 * self.settings.most_connections + 64
+        if soft < need and 0 < hard < need:
+            self.reports.note(
+                f"{hard} open files are allowed (ulimit -Hn): about {hard // 2 - 32} connections"
+            )
+
+    # ------------------------------------------------------------ brokers
+    async def _ask_for_brokers(self) -> None:
+        """Learn the brokers before any client does, so that their ports are open from the start."""
+        settings = self.settings
+        if not settings.bootstrap or not settings.forward:
+            return
+        try:
+            view = await cluster_of(list(settings.bootstrap), settings.security, _PROBE_TIMEOUT)
+        except OwnRequestError as error:
+            self.reports.note(f"brokers will be known when a client asks for them: {error}")
+            return
+        for node_id, host, port in view.brokers:
+            self.brokers.advertise(Broker("broker", node_id, host, port))
+
+    def _listen_for(self, place: Place, port: int) -> int:
+        """Open the listener of a broker; returns its port, 0 if none can be opened."""
+        name, host = f"{place.role} {place.node_id}", self.settings.listen[0]
+        try:
+            sockets = bind(host, port)
+        except OSError as taken:
+            try:
+                sockets = bind(host, 0)
+            except OSError as error:
+                self.reports.warn(f"clients cannot connect to {name} for now: {error.strerror}")
+                return 0
+            self.reports.warn(f"{name} gets another port than {port}: {taken.strerror}")
+        listener = self.serving.listen(sockets, place)
+        self.listeners.append(listener)
+        return listener.port
+
+    def _broker_changed(self, place: Place, before: str) -> None:
+        host, port = self.brokers.address_of(place)
+        self._watch.learn(place.broker)
+        self._watch.allow(host, port)
+        self.reports.event(
+            "broker",
+            role=place.role,
+            node_id=place.node_id,
+            address=diagnosis.address(place.host, place.port),
+            at=diagnosis.address(host, port),
+            before=before,
+        )
+
+    # ------------------------------------------------------------ what sessions ask
+    def treatment(self, api_key: int, version: int) -> Treatment | None:
+        """Return how responses are treated, None if they simply pass."""
+        return treatment_of(api_key, version) if self.rewrites else None
+
+    def could_not_rewrite(self, peers: Peers, api_key: int, version: int, why: str) -> None:
+        """Take note of a response whose addresses, if it has any, went to the client as they were."""
+        name = f"{api_name(api_key)} v{version}"
+        self.reports.warn(f"a response to {name} for {_who(peers)} was not rewritten: {why}", about=name)
+
+    def watch_for_escapes(self, peers: Peers, api_key: int, version: int, data: bytes) -> None:
+        """Look for addresses of brokers in what goes to a client."""
+        for broker in self._watch.escaped(data):
+            self.counts.escaped += 1
+            self.reports.event(
+                "escaped",
+                node_id=broker.node_id,
+                address=diagnosis.address(broker.host, broker.port),
+                api=f"{api_name(api_key)} v{version}",
+                client=_who(peers),
+            )
+
+    def broker_refused(self, peers: Peers, error: Exception) -> None:
+        """Take note of a broker that ended TLS: with TLS 1.3 it looks at client certificates when all seems well."""
+        self.reports.warn(diagnosis.broker_ended(error, diagnosis.address(*peers.broker)))
+
+    def no_frame(self, peers: Peers, length: int, data: bytes) -> None:
+        """Take note of a client whose next bytes are no frame, or a larger one than allowed."""
+        why = diagnosis.client_start(data, tls=False)
+        if not why:
+            most = self.settings.most_frame
+            why = f"the next request would have {length:,} bytes, allowed are {most:,} (--max-frame)"
+        if self.rewrites:
+            self.reports.warn(f"{_who(peers)}: {why}", about=f"{peers.client[0]} {why}")
+
+    def begun(self, session: Session) -> None:
+        """Take note of a connection that forwards."""
+        if session.closed:
+            return
+        self.sessions.add(session)
+        number = session.peers.connection
+        self._by_number[number] = session
+        ends = [half.transport.get_extra_info("socket") for half in (session.requests, session.responses)]
+        if self.settings.sample and None not in ends:
+            self._sampler.add(number, *ends)
+
+    def ended(self, session: Session) -> None:
+        """Take note of the end of a connection."""
+        if session in self.sessions:
+            self.sessions.remove(session)
+            self._by_number.pop(session.peers.connection, None)
+            self._sampler.remove(session.peers.connection)
+            self.counts.from_clients += session.requests.received
+            self.counts.from_brokers += session.responses.received
+
+    # ------------------------------------------------------------ what control asks
+    def set_forwarding(self, on: bool) -> None:
+        """Send on from now on, or nothing more.
+
+        What clients send meanwhile is recorded and goes nowhere; so their connections are closed when it is on again.
+        """
+        if on == self.forwarding:
+            return
+        self.forwarding = on
+        for session in list(self.sessions):
+            if on:
+                if session.swallowing:
+                    session.close()
+            else:
+                session.swallow()
+        self.reports.event("forwarding", on=on)
+
+    # ------------------------------------------------------------ time
+    def network(self, session: Session) -> dict[str, Any]:
+        """Return what the kernel last told of both sides of a connection."""
+        return self._sampler.summary(session.peers.connection)
+
+    def _sampled(self, connection: int, side: Literal["client", "broker"], info: TcpInfo) -> None:
+        """Record what the kernel tells of a connection: a capture made of bytes has nothing else to tell it from."""
+        session = self._by_number.get(connection)
+        if session is not None and session.recording is not None:
+            session.recording.note(SIDES.index(side), as_comment(info.sample(side)), time_ns())
+
+    async def _hold_back(self) -> None:
+        """Read nothing while the recorder is behind; between two looks the queue has room for what comes in."""
+        while True:
+            await asyncio.sleep(_QUEUE_LOOK)
+            congested = self.recordings.congested
+            for session in self.sessions:
+                for half in (session.requests, session.responses):
+                    if congested:
+                        half.pause(Pause.RECORDING)
+                    else:
+                        half.resume(Pause.RECORDING)
+
+    async def _sweep(self) -> None:
+        """Look at what takes too long, once a second."""
+        settings = self.settings
+        next_look = self.loop.time()
+        while True:
+            await asyncio.sleep(_TICK)
+            self._sampler.tick()
+            if self.loop.time() < next_look:
+                continue
+            next_look = self.loop.time() + _LOOK
+            now = time_ns()
+            self.inspection.tick(now)
+            self.recordings.tell_dropped()
+            for session in list(self.sessions):
+                overdue = session.overdue(now, settings.first_timeout, settings.idle_timeout)
+                if overdue:
+                    self.reports.note(f"{_who(session.peers)}: {overdue}")
+                    session.close()
+
+
+def _who(peers: Peers) -> str:
+    name = f" ({peers.client_id})" if peers.client_id else ""
+    return f"{diagnosis.address(*peers.client)}{name}"
+
+
+async def _main(settings: Settings, reports: Reports) -> None:
+    plane = Plane(settings, reports)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, plane.end)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
+    if not settings.detached:
+        loop.add_reader(0, lambda: plane.end() if not os.read(0, 1 << 16) else None)
+    loop.set_exception_handler(lambda _, context: _unexpected(reports, context))
+    gc.freeze()
+    await plane.run()
+
+
+def _unexpected(reports: Reports, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    what = f"{type(error).__name__}: {error}" if error else context.get("message", "")
+    reports.warn(f"something went wrong in kproxy, forwarding goes on: {what}")
+
+
+def main() -> None:
+    """Run the data plane of the settings on standard input."""
+    import uvloop
+
+    line = b""
+    while not line.endswith(b"\n"):
+        more = os.read(0, 1 << 20)
+        if not more:
+            sys.exit("no settings came")
+        line += more
+    reports = Reports(1)
+    try:
+        settings = msgspec.json.decode(line, type=Settings)
+        uvloop.run(_main(settings, reports))
+    except (OSError, ValueError) as error:
+        reports.event("failed", text=str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

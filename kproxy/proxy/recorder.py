@@ -1,0 +1,269 @@
+"""The recorder: a process that takes bytes out of the tee and appends them to a capture.
+
+It is a child of the data plane, which starts it with :func:`start_recorder` and reads what it prints: an event per
+line, as JSON.
+
+======================================  ==============================================================================
+``{"event": "file", "path", "begin"}``  a file was begun; the first says that recording has begun. ``begin`` is where in
+                                        the file: not 0 if it is appended to
+``{"event": "error", "text"}``          something that the user should know; with ``"fatal": true`` nothing is recorded,
+                                        and the recorder exits with 1
+``{"event": "recovered", ...}``         writing works again; ``lost_packets`` and ``lost_bytes`` in the meantime
+``{"event": "counts", ...}``            ``packets``, ``bytes`` (of payload), ``lost_packets``, ``lost_bytes`` so far
+``{"event": "end", ...}``               the same counts, as the last event
+======================================  ==============================================================================
+
+It ends when the tee is closed, or the data plane has ended, however that happened, and all that is left in the queue
+is written. The signals that end a program from outside are not for it: they reach the data plane, which closes the tee.
+
+Where a file cannot be written, packets are dropped and counted, and every few seconds it is tried again. If the tee is
+lossless nothing is dropped: the queue fills up then, and the data plane stops reading.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kproxy.proxy.shared_queue import Receiver
+
+if TYPE_CHECKING:
+    from kproxy.proxy.blocks import BlockMaker
+    from kproxy.proxy.rotation import Output
+    from kproxy.proxy.tee import Tee
+
+_RETRY = 2.0  # seconds between attempts to write again
+_COUNTS = 1.0  # seconds between two counts
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderSettings:
+    """What is recorded where.
+
+    :ivar path: file to append to, or after which a series is called; None for the spool
+    :ivar folder: of the spool; None if there is a path
+    :ivar limit: bytes that the spool may hold, None for 8 GiB; at most half of what the file system has free
+    :ivar rotate_size: bytes after which another file begins
+    :ivar rotate_time: seconds after which another file begins
+    :ivar rotate_count: how many files of a series are kept
+    """
+
+    path: str | None = None
+    folder: str | None = None
+    limit: int | None = None
+    rotate_size: int | None = None
+    rotate_time: float | None = None
+    rotate_count: int | None = None
+
+    @property
+    def rotates(self) -> bool:
+        """Whether it becomes a series of files."""
+        return self.path is not None and not (self.rotate_size is None and self.rotate_time is None)
+
+    @property
+    def capture(self) -> str:
+        """What readers open: the file, a pattern that the files of the series fit, or the folder of the spool.
+
+        See :func:`captures.live.recording.open_recording`.
+        """
+        if self.path is None:
+            return self.folder or ""
+        if not self.rotates:
+            return self.path
+        path = Path(self.path)
+        name = f"{glob.escape(path.stem)}-[0-9]*{glob.escape(path.suffix)}"
+        return str(Path(glob.escape(str(path.parent))) / name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What the recorder is told when it is started."""
+
+    settings: dict[str, Any]
+    memory: int
+    bell: int
+    salt: int
+    lossless: bool
+    connections: list[tuple[int, str]] = field(default_factory=list)
+
+
+def start_recorder(tee: Tee, settings: RecorderSettings) -> subprocess.Popen[bytes]:
+    """Start the recorder of a tee, the first or, when that has ended unasked, another one.
+
+    What was in the queue is recorded by it, and connections go on behind a hole.
+
+    :returns: the process; its events are to be read from ``stdout``. Those that find no room there are dropped
+    """
+    memory, bell = tee.queue.fds
+    live = [(number, recording.endpoints) for number, recording in tee.live.items()]
+    start = _Start(asdict(settings), memory, bell, tee.salt, tee.lossless, live)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "kproxy.proxy.recorder"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=(memory, bell),
+    )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(json.dumps(asdict(start)).encode())
+    process.stdin = None
+    return process
+
+
+class Recorder:
+    """Moves records from a tee to files.
+
+    :param receiver: the tee's queue
+    :param blocks: makes packets of them
+    :param output: takes those
+    :param lossless: drop nothing
+    """
+
+    def __init__(self, receiver: Receiver, blocks: BlockMaker, output: Output, *, lossless: bool) -> None:
+        self._receiver = receiver
+        self._blocks = blocks
+        self._output = output
+        self._lossless = lossless
+        self._counts = dict.fromkeys(("packets", "bytes", "lost_packets", "lost_bytes"), 0)
+        self._told = self._counts.copy()
+        self._told_at = 0.0
+        self._failure = ""
+        self._retry_at = 0.0
+        self._lost = (0, 0)
+
+    def run(self) -> None:
+        """Record until the end."""
+        receiver, blocks, batch = self._receiver, self._blocks, self._output.batch
+        while receiver.wait(None if self._counts == self._told else _COUNTS):
+            begin, end = receiver.available()
+            place = blocks.read(begin, end, batch)
+            self._counts["lost_bytes"] += blocks.take_unknown()
+            if blocks.buffers:
+                self._write()
+            receiver.take(place)
+            self._tell_counts()
+        tell("end", **self._counts)
+
+    def _write(self) -> None:
+        blocks = self._blocks
+        if self._written():
+            self._counts["packets"] += blocks.packets
+            self._counts["bytes"] += blocks.payload
+            blocks.written()
+        else:
+            self._counts["lost_packets"] += blocks.packets
+            self._counts["lost_bytes"] += blocks.payload
+            blocks.lost()
+
+    def _written(self) -> bool:
+        """Write what is at hand; returns whether it was."""
+        while self._failure and time.monotonic() < self._retry_at:
+            if not self._lossless or self._receiver.ended:
+                return False
+            time.sleep(_RETRY / 10)
+        while True:
+            try:
+                if self._failure:
+                    self._output.note(f"kproxy: {self._since_failure()} not recorded: {self._failure}")
+                self._output.write(self._blocks.buffers)
+            except (OSError, ValueError) as error:
+                self._failed(error)
+                if not self._lossless or self._receiver.ended:
+                    return False
+                time.sleep(_RETRY)
+            else:
+                self._recovered()
+                return True
+
+    def _failed(self, error: OSError | ValueError) -> None:
+        self._retry_at = time.monotonic() + _RETRY
+        if not self._failure:
+            self._failure = _reason(error)
+            self._lost = self._counts["lost_packets"], self._counts["lost_bytes"]
+            what = "forwarding waits" if self._lossless else "packets are dropped"
+            tell("error", text=f"recording failed: {self._failure}; {what} until it can be written again")
+
+    def _recovered(self) -> None:
+        if self._failure:
+            packets, size = self._lost
+            counts = self._counts
+            tell(
+                "recovered",
+                lost_packets=counts["lost_packets"] - packets,
+                lost_bytes=counts["lost_bytes"] - size,
+            )
+            self._failure = ""
+
+    def _since_failure(self) -> str:
+        return f"{self._counts['lost_packets'] - self._lost[0]} packets were"
+
+    def _tell_counts(self) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= _COUNTS and self._counts != self._told:
+            self._told_at, self._told = now, self._counts.copy()
+            tell("counts", **self._counts)
+
+
+def tell(event: str, **what: object) -> None:
+    """Print an event; it is dropped if nobody reads."""
+    with suppress(OSError):
+        os.write(1, json.dumps({"event": event, **what}).encode() + b"\n")
+
+
+def output_of(settings: RecorderSettings) -> Output:
+    """Return where a recording goes."""
+    from kproxy.proxy.rotation import ChunkFolder, Series, SingleFile
+
+    def begun(path: Path, size: int) -> None:
+        tell("file", path=str(path), begin=size)
+
+    if settings.path is None:
+        assert settings.folder is not None
+        return ChunkFolder(Path(settings.folder), begun, limit=settings.limit)
+    path, size, seconds = Path(settings.path).absolute(), settings.rotate_size, settings.rotate_time
+    if not settings.rotates:
+        return SingleFile(path, begun)
+    return Series(path, begun, size=size, seconds=seconds, count=settings.rotate_count)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def main() -> int:
+    """Run the process; returns its exit code."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    os.set_blocking(1, False)
+    start = _Start(**json.loads(sys.stdin.buffer.read()))
+    receiver = Receiver(start.memory, start.bell)
+    from kproxy.proxy.blocks import BlockMaker  # with numpy, which the data plane does not need
+
+    blocks = BlockMaker(receiver.view, start.salt, lambda text: tell("error", text=text))
+    for number, endpoints in start.connections:
+        blocks.go_on(number, endpoints)
+    try:
+        output = output_of(RecorderSettings(**start.settings))
+        output.open()
+    except (OSError, ValueError) as error:
+        tell("error", text=f"nothing can be recorded: {_reason(error)}", fatal=True)
+        return 1
+    Recorder(receiver, blocks, output, lossless=start.lossless).run()
+    output.close()
+    receiver.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

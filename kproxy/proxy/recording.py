@@ -1,0 +1,175 @@
+"""The tee, and the recorder at its other end, as the data plane runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kproxy.proxy.recorder import RecorderSettings, start_recorder
+from kproxy.proxy.tee import Tee
+
+if TYPE_CHECKING:
+    from kproxy.proxy.reports import Reports
+    from kproxy.proxy.settings import Address, Recorded
+    from kproxy.proxy.tee import Recording
+
+_END_SECONDS = 10.0
+"""How long the recorder has at the end to write what is in the queue."""
+_END_LOOK = 0.02
+_TAKE = 1 << 16
+_MOST_RESTARTS = 5
+
+
+def recorder_settings(recorded: Recorded, spool: Path) -> RecorderSettings:
+    """Return what the recorder is told.
+
+    :param spool: folder of the spool, where nothing else is asked for
+    """
+    return RecorderSettings(
+        path=recorded.path or None,
+        folder=None if recorded.path else str(spool),
+        limit=recorded.limit or None,
+        rotate_size=recorded.rotate_size or None,
+        rotate_time=recorded.rotate_time or None,
+        rotate_count=recorded.rotate_count or None,
+    )
+
+
+class Recordings:
+    """What is seen goes to a capture, if anything is recorded at all.
+
+    :ivar path: file of the capture, pattern of its files, or folder of its chunks; empty without one
+    :ivar tee: None likewise
+    """
+
+    def __init__(self, recorded: Recorded, run_folder: Path, reports: Reports) -> None:
+        self._settings = recorder_settings(recorded, run_folder / "capture")
+        self._reports = reports
+        self._process: Popen[bytes] | None = None
+        self._rest = b""
+        self._closing = self._fatal = False
+        self._restarts = 0
+        self._dropped = 0
+        self._counts: dict[str, Any] = {}
+        self.tee: Tee | None = None
+        self.path = ""
+        if recorded.on:
+            self.tee = Tee(recorded.queue, lossless=recorded.lossless)
+            self.path = self._settings.capture
+
+    def start(self) -> None:
+        """Begin to record.
+
+        :raises OSError: if the recorder cannot be started
+        """
+        if self.tee is None:
+            return
+        self._process = start_recorder(self.tee, self._settings)
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        asyncio.get_running_loop().add_reader(self._process.stdout.fileno(), self._told)
+
+    def open(self, client: Address, broker: Address, time: int) -> Recording | None:
+        """Begin to record a connection; None if nothing is recorded.
+
+        :param client: IP address and port
+        :param broker: likewise
+        :param time: ns since the epoch
+        """
+        return None if self.tee is None else self.tee.connection(client, broker, time)
+
+    @property
+    def congested(self) -> bool:
+        """Whether forwarding is to wait until more has been written (``lossless``)."""
+        return self.tee is not None and self.tee.congested
+
+    def tell_dropped(self) -> None:
+        """Report what was forwarded and not recorded since this was asked last."""
+        if self.tee is not None and self.tee.dropped_bytes > self._dropped:
+            more, self._dropped = self.tee.dropped_bytes - self._dropped, self.tee.dropped_bytes
+            self._reports.event(
+                "dropped", bytes=more, total=self._dropped, connections=self.tee.dropped_connections
+            )
+
+    def status(self) -> dict[str, Any]:
+        """Return what becomes of the bytes, for people and programs."""
+        if self.tee is None:
+            return {"on": False}
+        return {
+            "on": True,
+            "path": self.path,
+            "dropped_bytes": self.tee.dropped_bytes,
+            "dropped_connections": self.tee.dropped_connections,
+            "waiting_bytes": self.tee.waiting,
+            **self._counts,
+        }
+
+    async def close(self) -> None:
+        """Let the recorder write what is left, and end."""
+        self._closing = True
+        if self.tee is None or self._process is None:
+            return
+        self.tee.close()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _END_SECONDS
+        while self._process.poll() is None and loop.time() < deadline:
+            await asyncio.sleep(_END_LOOK)
+        if self._process.returncode is None:
+            self._reports.warn(
+                f"{self.path}: writing did not end in {_END_SECONDS:g} s: some of it is missing"
+            )
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._told()
+        loop.remove_reader(self._process.stdout.fileno())
+        self._process.stdout.close()
+
+    def _told(self) -> None:
+        """Pass on what the recorder tells."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        try:
+            data = os.read(descriptor, _TAKE)
+        except BlockingIOError:
+            return
+        if not data:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            if not self._closing:
+                self._lost()
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._pass_on(msgspec.json.decode(line))
+
+    def _lost(self) -> None:
+        """Start another recorder in place of one that ended unasked, unless that is what it always does."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process.wait()
+        self._restarts += 1
+        if self._restarts > _MOST_RESTARTS or self._fatal:
+            self._reports.warn(f"nothing is recorded any more ({self.path})")
+            self._process = None
+            assert self.tee is not None
+            self.tee.close()  # nobody takes anything out of it, so nobody may wait for that
+            return
+        self._reports.warn(f"the recorder ended unasked and is started again ({self.path})")
+        self.start()
+
+    def _pass_on(self, event: dict[str, Any]) -> None:
+        name = event.pop("event")
+        if name == "error":
+            self._fatal = self._fatal or bool(event.get("fatal"))
+            self._reports.warn(str(event.get("text", "")))
+        elif name == "counts":
+            self._counts = event
+        else:
+            self._reports.event(f"recorder_{name}", **event)

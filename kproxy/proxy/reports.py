@@ -1,0 +1,60 @@
+"""What the data plane tells: JSON lines on standard output, and events for who subscribed on the control socket.
+
+Nobody has to listen: what cannot be written at once is not written. A sentence that repeats itself is told once in a
+while, with how often it was true.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+_AGAIN = 10.0  # seconds before a sentence is repeated
+_MOST_KEPT = 1000  # sentences that are known to have been told
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Reports:
+    """Tells of what happens.
+
+    :param descriptor: where the lines go; it is made non-blocking
+    :ivar publish: takes the same events, once there is somebody to take them
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._told: dict[str, tuple[float, int]] = {}
+        self.publish: Callable[[dict[str, Any]], None] = lambda _: None
+        os.set_blocking(descriptor, False)
+
+    def event(self, name: str, **values: Any) -> None:
+        """Tell of an event."""
+        event = {"event": name, **values}
+        with suppress(OSError):
+            os.write(self._descriptor, _encode(event) + b"\n")
+        self.publish(event)
+
+    def note(self, text: str) -> None:
+        """Tell a sentence that is for information."""
+        self.event("note", text=text)
+
+    def warn(self, text: str, about: str = "") -> None:
+        """Tell a sentence of something that is wrong.
+
+        :param about: what makes it the same as another one; the text, if empty
+        """
+        key, now = about or text, monotonic()
+        told_at, count = self._told.get(key, (-_AGAIN, 0))
+        if now - told_at < _AGAIN:
+            self._told[key] = told_at, count + 1
+            return
+        if len(self._told) > _MOST_KEPT:
+            self._told.clear()
+        self._told[key] = now, 0
+        self.event("warning", text=f"{text} (and {count:,} times before that)" if count else text)

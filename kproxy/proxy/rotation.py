@@ -1,0 +1,296 @@
+"""Where a recording goes: one file, a series of files, or a folder of chunks within a bound.
+
+* A file that is there already is appended to, as a section of its own; new ones are for their owner alone (0600).
+* What is written is whole blocks. Where writing fails, what was written of them is cut off again, so that a file is
+  readable to its end whatever happened; after SIGKILL it is, up to its last block.
+* Who writes holds a lock (flock) on the file, or on the folder of chunks, and no sooner leaves one file than it has
+  the next one's. So a second writer is refused, and readers can tell that a recording has ended, however it did
+  (:mod:`captures.live.recording`).
+* Every file begins with a section header and an interface, so that each can be read by itself, and all in the order of
+  their names are the whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from captures.export.pcapng_writer import PcapngWriter, open_for_append
+from captures.packets.spool import DEFAULT_SPOOL, spare_bytes
+
+Buffers = Sequence[bytes | memoryview]
+Begun = Callable[[Path, int], None]
+"""Called with the path of each file that is begun, and the bytes that were in it before."""
+
+_MODE = 0o600
+_MOST_PIECES = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 16
+_BATCH, _LEAST_BATCH = 1 << 20, 1 << 12
+_BATCHES = 16  # in a full file at least, so that files are about as large as asked for
+_CHUNKS = 64  # in a full folder: what is dropped at a time is a sixty-fourth of it
+_LEAST_CHUNK, _MOST_CHUNK = 1 << 16, 64 << 20
+_LOCK_ATTEMPTS, _LOCK_PAUSE = 20, 0.01  # a reader that looks at a lock holds it for a moment
+
+
+class Output:
+    """A recording in files that follow each other. What they are called is for subclasses to say.
+
+    :param begun: called with each file that is begun
+    :param size: bytes after which another file begins, None for no bound
+    :param seconds: after which another file begins, None for no bound
+    :ivar batch: bytes that should be written at a time at most
+    """
+
+    def __init__(self, begun: Begun, *, size: int | None = None, seconds: float | None = None) -> None:
+        self._begun = begun
+        self._size = size
+        self._seconds = seconds
+        self._file: BinaryIO | None = None
+        self._good = 0
+        self._due = 0.0
+        self.batch = _BATCH if size is None else max(min(_BATCH, size // _BATCHES), _LEAST_BATCH)
+
+    def open(self) -> None:
+        """Begin the first file.
+
+        :raises OSError: if it cannot be made, or another process writes to it
+        :raises ValueError: if it is there already and can not be appended to
+        """
+        self._begin_file()
+
+    def write(self, buffers: Buffers) -> None:
+        """Write whole blocks, all or none of them.
+
+        :raises OSError: if they cannot be written
+        """
+        if self._file is None or self._full():
+            self._begin_file()
+        assert self._file is not None
+        fd = self._file.fileno()
+        try:
+            self._good += _write_all(fd, buffers)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(fd, self._good)
+            raise
+
+    def note(self, text: str) -> None:
+        """Begin another section in the file, with a comment.
+
+        :raises OSError: if it cannot be written
+        """
+        if self._file is not None:
+            self.write([_beginning(text)])
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._leave_file()
+
+    def _leave_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _next_path(self) -> Path:
+        """Return the path of the file to begin."""
+        raise NotImplementedError
+
+    def _began(self, path: Path) -> None:
+        """Take notice of a file that was begun."""
+
+    def _full(self) -> bool:
+        return (self._size is not None and self._good >= self._size) or (
+            self._seconds is not None and time.monotonic() >= self._due
+        )
+
+    def _begin_file(self) -> None:
+        path = self._next_path()
+        with ExitStack() as undo:
+            if path.exists() and not path.is_file():
+                raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            if not path.exists():
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, _MODE))
+            file = undo.enter_context(open_for_append(path))
+            self._lock(file, path)
+            size = os.fstat(file.fileno()).st_size
+            try:
+                good = size + _write_all(file.fileno(), [_beginning()])
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(file.fileno(), size)
+                raise
+            undo.pop_all()
+        self._leave_file()
+        self._file, self._good = file, good
+        if self._seconds is not None:
+            self._due = time.monotonic() + self._seconds
+        self._begun(path, size)
+        self._began(path)
+
+    def _lock(self, file: BinaryIO, path: Path) -> None:
+        lock(file.fileno(), path)
+
+
+class SingleFile(Output):
+    """One file."""
+
+    def __init__(self, path: Path, begun: Begun) -> None:
+        super().__init__(begun)
+        self._path = path
+
+    def _next_path(self) -> Path:
+        return self._path
+
+
+class Series(Output):
+    """Numbered files: of ``kafka.pcapng`` they are ``kafka-00001.pcapng``, ``kafka-00002.pcapng`` and so on.
+
+    Numbers go on where files of the same name end that are there already.
+
+    :param count: how many files are kept: the newest, those of earlier runs included; None for all
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        begun: Begun,
+        *,
+        size: int | None = None,
+        seconds: float | None = None,
+        count: int | None = None,
+    ) -> None:
+        super().__init__(begun, size=size, seconds=seconds)
+        self._path = path
+        self._count = count
+
+    def _next_path(self) -> Path:
+        numbers = self._numbers()
+        return self._numbered(numbers[-1] + 1 if numbers else 1)
+
+    def _began(self, path: Path) -> None:
+        if self._count is not None:
+            for number in self._numbers()[: -self._count]:
+                self._numbered(number).unlink(missing_ok=True)
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.stem}-{number:05}{self._path.suffix}")
+
+    def _numbers(self) -> list[int]:
+        name = re.compile(re.escape(self._path.stem) + r"-(\d{5,})" + re.escape(self._path.suffix))
+        found = (name.fullmatch(each.name) for each in self._path.parent.iterdir())
+        return sorted(int(match[1]) for match in found if match is not None)
+
+
+class ChunkFolder(Output):
+    """A folder of chunk files within a bound, of which the oldest is dropped: ``00000001.pcapng`` and so on.
+
+    :param folder: where they are; made if it is not there
+    :param limit: bytes that they may have together, None for 8 GiB; at most half of what the file system has free
+    """
+
+    def __init__(self, folder: Path, begun: Begun, *, limit: int | None = None) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        room = max(spare_bytes(str(folder)) // 2, _CHUNKS * _LEAST_CHUNK)
+        self._limit = min(DEFAULT_SPOOL if limit is None else limit, room)
+        size = min(max(self._limit // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
+        super().__init__(begun, size=size)
+        self._folder = folder
+        self._folder_fd = -1
+        self._chunks = deque(sorted(folder.glob("*.pcapng")))
+
+    def open(self) -> None:
+        """Begin the first chunk.
+
+        :raises OSError: if it cannot be made, or another process writes to the folder
+        """
+        self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        lock(self._folder_fd, self._folder)
+        super().open()
+
+    def write(self, buffers: Buffers) -> None:
+        """Write whole blocks; where there is no room for them, the oldest chunk is dropped.
+
+        :raises OSError: if they cannot be written though all older chunks were dropped
+        """
+        while True:
+            try:
+                super().write(buffers)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._drop_oldest():
+                    raise
+            else:
+                return
+
+    def close(self) -> None:
+        """Give the files back; the chunks stay."""
+        super().close()
+        if self._folder_fd >= 0:
+            os.close(self._folder_fd)
+            self._folder_fd = -1
+
+    def _next_path(self) -> Path:
+        assert self._size is not None
+        while self._held() + self._size + self.batch > self._limit and self._drop_oldest():
+            pass
+        return self._folder / f"{int(self._chunks[-1].stem) + 1 if self._chunks else 1:08}.pcapng"
+
+    def _began(self, path: Path) -> None:
+        self._chunks.append(path)
+
+    def _lock(self, file: BinaryIO, path: Path) -> None:
+        """Nothing: the folder is locked."""
+
+    def _held(self) -> int:
+        return sum(path.stat().st_size for path in self._chunks if path.exists())
+
+    def _drop_oldest(self) -> bool:
+        """Remove the oldest chunk, unless it is the newest too; returns whether there was one."""
+        if len(self._chunks) < 2:
+            return False
+        self._chunks.popleft().unlink(missing_ok=True)
+        return True
+
+
+def lock(fd: int, path: Path) -> None:
+    """Hold a file or folder for oneself, as long as it is open.
+
+    :raises OSError: if another process does
+    """
+    for attempt in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if attempt == _LOCK_ATTEMPTS - 1:
+                raise OSError(errno.EBUSY, "another kproxy is recording to it", str(path)) from error
+            time.sleep(_LOCK_PAUSE)
+        else:
+            return
+
+
+def _beginning(comment: str = "") -> bytes:
+    """Return what a section begins with."""
+    blocks = io.BytesIO()
+    PcapngWriter(blocks, comment=comment).interface(name="kproxy", snapshot_length=0)
+    return blocks.getvalue()
+
+
+def _write_all(fd: int, buffers: Buffers) -> int:
+    """Write all of some pieces; returns how many bytes they are."""
+    rest, total = [memoryview(buffer) for buffer in buffers], 0
+    while rest:
+        count = os.writev(fd, rest[:_MOST_PIECES])
+        total += count
+        while rest and count >= len(rest[0]):
+            count -= len(rest[0])
+            rest.pop(0)
+        if count:
+            rest[0] = rest[0][count:]
+    return total

@@ -1,0 +1,26 @@
+"""Faults and holds by Kafka terms: what happens to frames that a filter matches.
+
+Importing this package costs nothing that the data plane does not have anyway. What understands filters
+(:mod:`kproxy.proxy.rules.parsing`, :mod:`kproxy.proxy.rules.matching`) is imported with the first rule, which takes
+some tenths of a second; :func:`prepare` does it beforehand.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from kproxy.proxy.rules.engine import Rules
+from kproxy.proxy.rules.errors import AnswerError, EditError, ForceNeededError
+from kproxy.proxy.rules.holds import Holds
+from kproxy.proxy.rules.inspection import Inspection
+
+
+def prepare() -> None:
+    """Import what the first rule needs: to be called in a thread, so that the forwarding loop does not wait for it."""
+    import_module("kproxy.proxy.rules.parsing")
+    import_module("kproxy.proxy.rules.views")
+    import_module("kproxy.proxy.rules.patience")
+    import_module("kproxy.proxy.rules.editing")
+
+
+__all__ = ["AnswerError", "EditError", "ForceNeededError", "Holds", "Inspection", "Rules", "prepare"]

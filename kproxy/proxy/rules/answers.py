@@ -1,0 +1,213 @@
+"""Error responses: the answer that a broker would give to a request if it failed with a certain error.
+
+Made from the request and the declarations alone (:mod:`kproxy.proxy.rules.places`), so for every API in every version.
+Where an answer has several levels, the code stands in all of them, with two exceptions that brokers make too:
+
+* Fetch, ShareFetch and ShareAcknowledge tell in the body what concerns the session, and per partition all else. A
+  client that sees an error in the body looks no further. An incremental Fetch may name no partition, so that the body
+  is all it has.
+* ApiVersions with UNSUPPORTED_VERSION is in v0 format whatever was asked, with the versions of ApiVersions (KIP-511).
+
+A response without any place for a code (all topics were asked for, and they are unknown) is no error response:
+:class:`~kproxy.proxy.rules.errors.NoPlaceError`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.apis import Api, api, api_name
+from dissectors.frames import UNSUPPORTED_VERSION, Body, decode_request, decode_response
+from dissectors.headers import (
+    API_VERSIONS,
+    ResponseHeader,
+    response_header_version,
+)
+from kproxy.proxy.rules.errors import AnswerError, NoPlaceError
+from kproxy.proxy.rules.places import Place, places, rows
+
+PRODUCE, FETCH, DESCRIBE_LOG_DIRS, SHARE_FETCH, SHARE_ACKNOWLEDGE = 0, 1, 35, 78, 79
+MESSAGE = "made by a fault rule of kproxy"
+"""What error responses say where they have a text beside the code."""
+
+_SIZE = struct.Struct(">i")
+_SIZE_BYTES = 4
+
+_OF_THE_SESSION = frozenset({
+    70, 71, 106,  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR
+    122, 123, 133,  # SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED
+    24, 25, 30, 35, 42, 58,  # group ID, member, group authorization, version, request, authentication
+})  # fmt: skip
+_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+
+
+def framed(payload: bytes) -> bytes:
+    """Put the size in front."""
+    return _SIZE.pack(len(payload)) + payload
+
+
+def error_response(frame: bytes, code: int) -> bytes | None:
+    """Return the response to a request, with its size field, that says that it failed; None if none is due.
+
+    :param frame: the request with its size field
+    :param code: of the error
+    :raises AnswerError: if API or version are unknown here, the request cannot be read, or there is no place for it
+    """
+    known, version, header, request = _read_request(frame)
+    if known.key == PRODUCE and request.get("acks") == 0:
+        return None
+    if known.key == API_VERSIONS and code == UNSUPPORTED_VERSION:
+        return unsupported_api_versions(header["correlation_id"])
+    body = error_body(known, version, request, code)
+    return response_frame(known, version, header["correlation_id"], body)
+
+
+def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) -> dict[str, Any]:
+    """Return the body of an error response.
+
+    :raises NoPlaceError: if the request names nothing that an error could be told of
+    """
+    filler = _Filler(code)
+    body = filler.filled(places(known, version), request)
+    if known.key == DESCRIBE_LOG_DIRS and not filler.told:
+        body["results"] = [{"error_code": code}]  # before v3 there is no other place, and it names no log dir
+        return body
+    if not filler.told:
+        raise NoPlaceError(
+            f"this {known.name} v{version} names nothing that its answer could tell an error of"
+        )
+    _at_one_level(known.key, body, code)
+    if known.key == FETCH and version >= 7:
+        body["session_id"] = request.get("session_id", 0)
+    return body
+
+
+def unsupported_api_versions(correlation_id: int) -> bytes:
+    """Return the answer to an ApiVersions of a version that is not known: v0, with the versions that are."""
+    known = api(API_VERSIONS)
+    assert known is not None
+    offered = {
+        "api_key": API_VERSIONS,
+        "min_version": known.request.versions.first,
+        "max_version": known.request.versions.last,
+    }
+    body = {"error_code": UNSUPPORTED_VERSION, "api_keys": [offered]}
+    return response_frame(known, 0, correlation_id, body)
+
+
+def response_frame(known: Api, version: int, correlation_id: int, body: Mapping[str, Any]) -> bytes:
+    """Return a whole response frame."""
+    header = ResponseHeader[response_header_version(known.response, version)]
+    return framed(header.build({"correlation_id": correlation_id}) + known.response[version].build(body))
+
+
+def with_error(frame: bytes, api_key: int, version: int, code: int) -> bytes:
+    """Return a broker's response with an error put into every place that it has for one.
+
+    What else the broker said stays, its errors excepted.
+
+    :param frame: with its size field
+    :raises AnswerError: if it cannot be read or has no place for an error
+    """
+    known = api(api_key)
+    if known is None:
+        raise AnswerError(f"{api_name(api_key)} is not known here, so no error can be put into its answers")
+    body = decode_response(frame[_SIZE_BYTES:], api_key, version)
+    value = _sound(body, f"the answer to {known.name} v{version}")
+    assert body.version is not None
+    filler = _Filler(code)
+    filler.put(places(known, body.version), value)
+    if not filler.told:
+        raise NoPlaceError(
+            f"this answer to {known.name} v{version} names nothing that an error could be told of"
+        )
+    _at_one_level(api_key, value, code)
+    return rebuilt(frame, body, value, response=True)
+
+
+def rebuilt(frame: bytes, body: Body, value: Mapping[str, Any], *, response: bool) -> bytes:
+    """Return a frame with another body, its header as it was.
+
+    :param body: the frame, decoded
+    :raises construct.ConstructError: if the value is no body of that API and version
+    """
+    layout = body.message(response=response)
+    assert layout is not None, "what has a value was read with a layout"
+    return framed(frame[_SIZE_BYTES : body.start] + layout.build(value))
+
+
+def _read_request(frame: bytes) -> tuple[Api, int, dict[str, Any], dict[str, Any]]:
+    body = decode_request(frame[_SIZE_BYTES:])
+    known = api(body.key)
+    if known is None:
+        raise AnswerError(f"{api_name(body.key)} is not known here, so no answer can be made")
+    if body.asked not in known.response.versions and body.key == API_VERSIONS:
+        return known, 0, body.header, {}
+    if body.asked not in known.response.versions:
+        raise AnswerError(f"{known.name} v{body.asked} is not known here, so no answer can be made")
+    return known, body.asked, body.header, _sound(body, f"the {known.name} v{body.asked}")
+
+
+def _sound(body: Body, what: str) -> dict[str, Any]:
+    if body.value is None or body.problems:
+        reason = body.problems[0].reason if body.problems else body.guess
+        raise AnswerError(f"{what} could not be read: {reason}")
+    return body.value
+
+
+def _at_one_level(api_key: int, body: dict[str, Any], code: int) -> None:
+    """Leave the error in the body or in the partitions, where a client would not look at both."""
+    if api_key not in _SESSIONS or "error_code" not in body:
+        return
+    if code in _OF_THE_SESSION:
+        body["responses"] = []
+    elif any(topic["partitions"] for topic in body["responses"]):
+        body["error_code"] = 0
+        if "error_message" in body:
+            body["error_message"] = None
+
+
+class _Filler:
+    """Puts one error into places, and counts how many there were."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+        self.told = 0
+
+    def filled(self, place: Place, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a struct of an error response, with an element for each that the request names."""
+        value = dict(place.untold)
+        for about in place.about:
+            if request[about.source] is not None or about.nullable:
+                value[about.name] = request[about.source]
+        for inner in place.inside:
+            elements = [self.filled(inner, row) for source in inner.sources for row in rows(source, request)]
+            value[inner.name] = _unlike(elements) if len(inner.sources) > 1 else elements
+        self._tell(place, value)
+        if "acknowledge_error_code" in value and not request.get("acknowledgement_batches"):
+            value["acknowledge_error_code"] = 0
+            value["acknowledge_error_message"] = None
+        return value
+
+    def put(self, place: Place, value: dict[str, Any]) -> None:
+        """Put the error into a struct that is there."""
+        self._tell(place, value)
+        for inner in place.inside:
+            for element in value.get(inner.name) or ():
+                self.put(inner, element)
+
+    def _tell(self, place: Place, value: dict[str, Any]) -> None:
+        self.told += len(place.codes)
+        value.update(dict.fromkeys(place.codes, self._code))
+        value.update(dict.fromkeys(place.messages, MESSAGE))
+
+
+def _unlike(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out elements that are there already."""
+    out: list[dict[str, Any]] = []
+    for element in elements:
+        if element not in out:
+            out.append(element)
+    return out

@@ -1,0 +1,135 @@
+"""The commands of the control socket that concern rules and holds (docs/ctl.md, docs/faults.md)."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from captures.interventions import Change
+from kproxy.proxy.control import CommandError
+from kproxy.proxy.rules.errors import EditError
+
+if TYPE_CHECKING:
+    from kproxy.proxy.rules.inspection import Inspection
+
+Command = Callable[[dict[str, Any]], Any]
+
+
+class _Rule(msgspec.Struct, forbid_unknown_fields=True):
+    rule: str
+    force: bool = False
+
+
+class _Which(msgspec.Struct, forbid_unknown_fields=True):
+    number: int | Literal["all"]
+
+
+class _Number(msgspec.Struct, forbid_unknown_fields=True):
+    number: int
+
+
+class _Filter(msgspec.Struct, forbid_unknown_fields=True):
+    filter: str | None
+    side: Literal["request", "response"] | None = None
+
+
+class _Edit(msgspec.Struct, forbid_unknown_fields=True):
+    number: int
+    changes: dict[str, Any] | None = None
+    body: dict[str, Any] | None = None
+    frame: str | None = None
+
+
+def commands(inspection: Inspection) -> dict[str, Command]:
+    """Return commands by name; each takes its parameters and raises :class:`CommandError`."""
+    rules, holds = inspection.rules, inspection.holds
+
+    def list_rules(_: dict[str, Any]) -> dict[str, Any]:
+        return {"rules": rules.to_json()}
+
+    def add_rule(values: dict[str, Any]) -> dict[str, Any]:
+        given = _checked(values, _Rule)
+        return {"number": _tried(lambda: rules.add(given.rule, force=given.force))}
+
+    def remove_rule(values: dict[str, Any]) -> dict[str, Any]:
+        number = _checked(values, _Which).number
+        if number == "all":
+            return {"removed": rules.clear()}
+        _tried(lambda: rules.remove(number))
+        return {"removed": 1}
+
+    def list_holds(_: dict[str, Any]) -> dict[str, Any]:
+        return holds.to_json()
+
+    def set_hold(values: dict[str, Any]) -> dict[str, Any]:
+        given = _checked(values, _Filter)
+        if given.filter is None:
+            holds.clear_filter(given.side)
+            return {"side": given.side}
+        text = given.filter if given.side is None else f"{given.side}: {given.filter}"
+        return {"side": _tried(lambda: holds.set_filter(text))}
+
+    def release(values: dict[str, Any]) -> dict[str, Any]:
+        number = _checked(values, _Which).number
+        if number == "all":
+            return {"released": holds.release_all()}
+        _tried(lambda: holds.release(number))
+        return {"released": 1}
+
+    def kill(values: dict[str, Any]) -> dict[str, Any]:
+        number = _checked(values, _Number).number
+        _tried(lambda: holds.kill(number))
+        return {"killed": 1}
+
+    def edit(values: dict[str, Any]) -> dict[str, Any]:
+        given = _checked(values, _Edit)
+        if sum(one is not None for one in (given.changes, given.body, given.frame)) != 1:
+            raise CommandError("one of changes, body and frame has to be given")
+        data = None if given.frame is None else _bytes(given.frame)
+        changed = _tried(lambda: holds.edit(given.number, changes=given.changes, body=given.body, data=data))
+        return {"changed": [_change(change) for change in changed]}
+
+    return {
+        "rules": list_rules,
+        "add_rule": add_rule,
+        "remove_rule": remove_rule,
+        "holds": list_holds,
+        "set_hold": set_hold,
+        "release": release,
+        "kill": kill,
+        "edit": edit,
+    }
+
+
+def _checked(values: dict[str, Any], shape: type[Any]) -> Any:
+    try:
+        return msgspec.convert(values, shape)
+    except msgspec.ValidationError as error:
+        raise CommandError(str(error)) from None
+
+
+def _tried(do: Callable[[], Any]) -> Any:
+    """Do something; what the user got wrong becomes the answer."""
+    try:
+        return do()
+    except (LookupError, EditError) as error:
+        raise CommandError(str(error)) from None
+    except ValueError as error:
+        # a FilterError shows the place; importing it here would cost what rules cost
+        render = getattr(error, "render", None)
+        raise CommandError(str(error) if render is None else render()) from None
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise CommandError(f"a frame is written in base64: {error}") from None
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {"path": change.path, "sent": change.sent, "got": change.got}

@@ -1,0 +1,248 @@
+"""Fault rules at work: which rule decides about a frame, how often each did, and when it ends.
+
+* The first rule that meets a frame, by number, decides about it. One whose probability lets a frame go leaves it to the
+  rules after it; so ``p=0.1 => drop`` before a delay makes one in ten dropped and the others late.
+* A rule ends after its count or its time, and says so in the list. An ended rule costs nothing.
+* A rule never breaks traffic: where it cannot be applied, or fails, the frame goes on and the rule's list entry tells.
+
+What understands filters is imported when the first rule is added.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from random import Random
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+from captures.interventions import Intervention, as_comment
+from dissectors.apis import NAMES
+from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
+from kproxy.proxy.rules.topic_names import TopicNames
+from kproxy.proxy.verdicts import GO_ON, Frame, Side, Verdict
+
+if TYPE_CHECKING:
+    from kproxy.proxy.rules.matching import Matcher
+    from kproxy.proxy.rules.parsing import Rule
+    from kproxy.proxy.rules.views import View
+
+MOST_ENDED = 100
+"""Ended rules that stay in the list."""
+_UNKNOWN_API = -1
+
+_log = logging.getLogger(__name__)
+
+
+class ActiveRule:
+    """A rule and what became of it.
+
+    :ivar number: by which it is named, 1 for the first that was ever added
+    :ivar hits: how often it was applied
+    :ivar failures: how often it met a frame and could not be applied
+    :ivar failure: why, the last time
+    :ivar ended: why it is over: ``count`` or ``time``; empty while it holds
+    """
+
+    def __init__(self, number: int, rule: Rule, matcher: Matcher, now: int) -> None:
+        self.number = number
+        self.rule = rule
+        self.matcher = matcher
+        self.until = now + rule.duration
+        self.hits = 0
+        self.last_hit: int | None = None
+        self.failures = 0
+        self.failure = ""
+        self.ended = ""
+
+    def failed(self, error: Exception) -> None:
+        """Take note that it could not be applied."""
+        self.failures += 1
+        expected = isinstance(error, AnswerError)
+        if not expected and not self.failure:
+            _log.warning("rule %d failed, the frame went on: %s", self.number, self.rule.text, exc_info=error)
+        self.failure = str(error) if expected else f"{type(error).__name__}: {error}"
+
+    def to_json(self, now: int) -> dict[str, Any]:
+        """Return what ``kproxy ctl rules`` shows (docs/faults.md)."""
+        rule = self.rule
+        return {
+            "number": self.number,
+            "rule": rule.text,
+            "side": self.matcher.side,
+            "filter": rule.condition.expanded,
+            "action": str(rule.action),
+            "probability": rule.probability,
+            "hits": self.hits,
+            "last_hit_ns": self.last_hit,
+            "left_count": None if rule.count is None else max(rule.count - self.hits, 0),
+            "left_ns": 0 if self.ended else max(self.until - now, 0),
+            "ended": self.ended or None,
+            "failures": self.failures,
+            "failure": self.failure or None,
+        }
+
+
+class Rules:
+    """The fault rules of a proxy.
+
+    :param names: of topic IDs
+    :param clock: ns since the epoch
+    :param chance: decides on probabilities, delays and corrupted bytes
+    :param changed: called when rules were added, have ended or are gone
+    """
+
+    def __init__(
+        self,
+        names: TopicNames,
+        clock: Callable[[], int] = time_ns,
+        chance: Random | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._names = names
+        self._clock = clock
+        self._chance = chance or Random()  # noqa: S311  faults are no secrets
+        self._changed = changed
+        self._start = clock()
+        self._rules: list[ActiveRule] = []
+        self._live: dict[Side, list[ActiveRule]] = {"request": [], "response": []}
+        self._wanted: dict[Side, frozenset[int]] = {"request": frozenset(), "response": frozenset()}
+        self._next_end: int | None = None
+        self._numbers = 0
+        self.active = False
+
+    # ------------------------------------------------------------ changing them
+    def add(self, text: str, *, force: bool = False) -> int:
+        """Add a rule; return its number.
+
+        :param force: let it match everything
+        :raises FilterError: (a ValueError) at the character where the rule stops making sense
+        :raises ForceNeededError: if it matches everything
+        """
+        from kproxy.proxy.rules.matching import Matcher, matches_everything
+        from kproxy.proxy.rules.parsing import parse_rule
+
+        rule = parse_rule(text)
+        if not force and matches_everything(rule.condition):
+            raise ForceNeededError(
+                f"this rule concerns every {rule.condition.side}: {rule.text} (say which it is about, "
+                f"such as api == Fetch or client_id == app-1, or force it)"
+            )
+        self._numbers += 1
+        added = ActiveRule(self._numbers, rule, Matcher(rule.condition), self._clock())
+        self._rules.append(added)
+        self._sort_out()
+        return added.number
+
+    def remove(self, number: int) -> None:
+        """Remove a rule.
+
+        :raises LookupError: if there is none of this number
+        """
+        found = next((rule for rule in self._rules if rule.number == number), None)
+        if found is None:
+            raise LookupError(f"there is no rule {number}")
+        self._rules.remove(found)
+        self._sort_out()
+
+    def clear(self) -> int:
+        """Remove all rules; return how many there were."""
+        count = len(self._rules)
+        self._rules.clear()
+        self._sort_out()
+        return count
+
+    def expire(self, now: int) -> None:
+        """End the rules whose time is over."""
+        if self._next_end is None or now < self._next_end:
+            return
+        for rule in self._rules:
+            if not rule.ended and now >= rule.until:
+                rule.ended = "time"
+        self._sort_out()
+
+    def _sort_out(self) -> None:
+        """Work out again who looks at what."""
+        ended = [rule for rule in self._rules if rule.ended]
+        for rule in ended[:-MOST_ENDED]:
+            self._rules.remove(rule)
+        live = [rule for rule in self._rules if not rule.ended]
+        for side in self._live:
+            self._live[side] = [rule for rule in live if rule.matcher.side == side]
+        # a response is looked at together with its request
+        self._wanted["request"] = frozenset[int]().union(*(rule.matcher.apis for rule in live))
+        self._wanted["response"] = frozenset[int]().union(
+            *(rule.matcher.apis for rule in self._live["response"])
+        )
+        self._next_end = min((rule.until for rule in live), default=None)
+        self.active = bool(live)
+        self._changed()
+
+    # ------------------------------------------------------------ what they tell
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return all rules, those that have ended lately too."""
+        now = self._clock()
+        self.expire(now)
+        return [rule.to_json(now) for rule in self._rules]
+
+    @property
+    def applications(self) -> dict[str, int]:
+        """How often each rule was applied, by its text."""
+        counts: dict[str, int] = {}
+        for rule in self._rules:
+            counts[rule.rule.text] = counts.get(rule.rule.text, 0) + rule.hits
+        return counts
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether a rule asks for topics."""
+        return any(rule.matcher.needs_names for side in self._live.values() for rule in side)
+
+    # ------------------------------------------------------------ frames
+    def wants(self, side: Side, api_key: int) -> bool:
+        """Tell whether frames of an API are to be shown to :meth:`decide`."""
+        return _known(api_key) in self._wanted[side]
+
+    def decide(self, frame: Frame) -> Verdict:
+        """Decide about a frame. Never raises."""
+        self.expire(self._clock())
+        rules = self._live[frame.side]
+        if not rules:
+            return GO_ON
+        from kproxy.proxy.rules.views import View  # loaded with the first rule
+
+        view = View(frame, self._names, self._start)
+        for rule in list(rules):
+            try:
+                verdict = self._applied(rule, view, frame)
+            except Exception as error:
+                rule.failed(error)
+                continue
+            if verdict is not None:
+                return verdict
+        return GO_ON
+
+    def _applied(self, active: ActiveRule, view: View, frame: Frame) -> Verdict | None:
+        rule = active.rule
+        if _known(frame.api_key) not in active.matcher.apis or not view.meets(active.matcher):
+            return None
+        if rule.probability < 1 and self._chance.random() >= rule.probability:
+            return None
+        verdict, words, changed = rule.action.apply(frame, self._chance)
+        said = Intervention(
+            changed=changed,
+            rule=rule.text,
+            action=words,
+            not_forwarded=frame.side == "request" and verdict.data == b"",
+        )
+        verdict.comments.append(as_comment(said))
+        active.hits += 1
+        active.last_hit = frame.time
+        if active.hits == rule.count:
+            active.ended = "count"
+            self._sort_out()
+        return verdict
+
+
+def _known(api_key: int) -> int:
+    return api_key if 0 <= api_key < len(NAMES) else _UNKNOWN_API

@@ -1,0 +1,19 @@
+"""What can be wrong with rules and edits, apart from filters (:class:`captures.filters.FilterError`)."""
+
+from __future__ import annotations
+
+
+class AnswerError(ValueError):
+    """What a rule would do cannot be done to this frame."""
+
+
+class NoPlaceError(AnswerError):
+    """A message names nothing that an error could be told of."""
+
+
+class EditError(ValueError):
+    """An edit that does not give a frame of the same kind; the text is for who made it."""
+
+
+class ForceNeededError(ValueError):
+    """A rule that matches everything, and nobody said that this is meant."""

@@ -1,0 +1,267 @@
+"""Frames that wait for somebody: held until they are released, edited or killed.
+
+What comes behind a held frame in its direction of the connection waits too. A frame is released by itself before its
+client gives up on it (:mod:`kproxy.proxy.rules.patience`), and all are when nobody is there any more to release them.
+What goes on afterwards is then looked at by the fault rules, as it is.
+
+One filter for requests and one for responses. What understands filters is imported when the first is set.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+from captures.interventions import Change, Intervention, as_comment
+from dissectors.apis import NAMES, api_name
+from kproxy.proxy.rules.topic_names import TopicNames
+from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Side, Then, Verdict
+
+if TYPE_CHECKING:
+    from kproxy.proxy.rules.matching import Matcher
+    from kproxy.proxy.rules.parsing import Condition
+
+MOST_HELD = 1_000
+"""Frames held at once; more go on."""
+REQUEST_TIMEOUT = 30 * 1_000_000_000
+"""ns that clients allow for an answer unless they are configured otherwise (``request.timeout.ms``)."""
+_UNKNOWN_API = -1
+_SIDES: tuple[Side, Side] = ("request", "response")
+
+_log = logging.getLogger(__name__)
+
+
+class Holds:
+    """The hold filters of a proxy, and what they hold.
+
+    :param names: of topic IDs
+    :param then: decides about a frame that goes on
+    :param clock: ns since the epoch
+    :param request_timeout: ns that clients wait for an answer (``request.timeout.ms``)
+    :param changed: called when filters have changed
+    :ivar passed: frames that met a filter and were not held, since too many were or their client's time was over
+    :ivar failures: frames that went on because a filter failed
+    """
+
+    def __init__(
+        self,
+        names: TopicNames,
+        then: Callable[[Frame], Verdict] = lambda _: Verdict(),
+        clock: Callable[[], int] = time_ns,
+        *,
+        request_timeout: int = REQUEST_TIMEOUT,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._names = names
+        self._then = then
+        self._clock = clock
+        self._request_timeout = request_timeout
+        self._changed = changed
+        self._start = clock()
+        self._filters: dict[Side, tuple[Condition, Matcher]] = {}
+        self._held: dict[int, Hold] = {}
+        self._numbers = 0
+        self._wanted: dict[Side, frozenset[int]] = dict.fromkeys(_SIDES, frozenset())
+        self.passed = 0
+        self.failures = 0
+        self.active = False
+
+    # ------------------------------------------------------------ filters
+    def set_filter(self, text: str) -> Side:
+        """Hold what a filter matches from now on, in place of the filter on the same side; return that side.
+
+        :param text: with ``request:`` or ``response:`` in front where the filter does not imply it
+        :raises FilterError: (a ValueError) at the character where it stops making sense
+        """
+        from kproxy.proxy.rules.matching import Matcher
+        from kproxy.proxy.rules.parsing import parse_condition
+
+        condition = parse_condition(text)
+        self._filters[condition.side] = condition, Matcher(condition)
+        self._sort_out()
+        return condition.side
+
+    def clear_filter(self, side: Side | None = None) -> None:
+        """Hold nothing more; what is held stays held."""
+        for one in _SIDES if side is None else (side,):
+            self._filters.pop(one, None)
+        self._sort_out()
+
+    def _sort_out(self) -> None:
+        matchers = {side: matcher for side, (_, matcher) in self._filters.items()}
+        nothing: frozenset[int] = frozenset()
+        responses = matchers["response"].apis if "response" in matchers else nothing
+        requests = matchers["request"].apis if "request" in matchers else nothing
+        self._wanted = {"request": requests | responses, "response": responses}
+        self.active = bool(matchers)
+        self._changed()
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether a filter asks for topics."""
+        return any(matcher.needs_names for _, matcher in self._filters.values())
+
+    # ------------------------------------------------------------ frames
+    def wants(self, side: Side, api_key: int) -> bool:
+        """Tell whether frames of an API are to be shown to :meth:`decide`."""
+        return (api_key if 0 <= api_key < len(NAMES) else _UNKNOWN_API) in self._wanted[side]
+
+    def decide(self, frame: Frame) -> Verdict:
+        """Hold a frame, or let it go on. Never raises."""
+        if frame.side not in self._filters:
+            return GO_ON
+        from kproxy.proxy.rules.patience import held_until  # loaded with the first filter
+        from kproxy.proxy.rules.views import View
+
+        _, matcher = self._filters[frame.side]
+        try:
+            if not View(frame, self._names, self._start).meets(matcher):
+                return GO_ON
+            until = held_until(frame, self._request_timeout)
+        except Exception:
+            if not self.failures:
+                _log.warning("a hold filter failed, the frame went on", exc_info=True)
+            self.failures += 1
+            return GO_ON
+        self._forget_gone()
+        if until <= self._clock() or len(self._held) >= MOST_HELD:
+            self.passed += 1
+            return GO_ON
+        self._numbers += 1
+        hold = self._held[self._numbers] = Hold(self._numbers, frame, until)
+        return Verdict(hold=hold)
+
+    def _forget_gone(self) -> None:
+        for number in [number for number, hold in self._held.items() if hold.gone]:
+            del self._held[number]
+
+    # ------------------------------------------------------------ letting go
+    def release(self, number: int, by: str = "user") -> None:
+        """Let a frame go on as it is.
+
+        :raises LookupError: if no such frame is held
+        """
+        self._let_go(self._taken(number), by)
+
+    def edit(
+        self,
+        number: int,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        data: bytes | None = None,
+    ) -> tuple[Change, ...]:
+        """Let a frame go on with other content; return what has changed.
+
+        Just one of ``changes``, ``body`` and ``data`` is given; see :mod:`kproxy.proxy.rules.editing`.
+
+        :raises LookupError: if no such frame is held
+        :raises EditError: (a ValueError) if it cannot become that; it is held on
+        """
+        from kproxy.proxy.rules import editing
+
+        frame = self._of(number).frame
+        if changes is not None:
+            edited, changed = editing.with_changes(frame, changes)
+        elif body is not None:
+            edited, changed = editing.with_body(frame, body)
+        else:
+            edited, changed = editing.with_bytes(frame, data or b"")
+        self._let_go(self._taken(number), "edited", edited, changed)
+        return changed
+
+    def kill(self, number: int) -> None:
+        """Close the connection of a frame in its place.
+
+        :raises LookupError: if no such frame is held
+        """
+        hold = self._taken(number)
+        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request")
+        hold.release(Verdict(data=b"", then=Then.CLOSE, comments=[said]))
+
+    def release_all(self, by: str = "user") -> int:
+        """Let everything go on; return how many frames were held."""
+        self._forget_gone()
+        numbers = list(self._held)
+        for number in numbers:
+            # one that goes on may end the connection of another
+            if number in self._held:
+                self.release(number, by)
+        return len(numbers)
+
+    def release_due(self, now: int) -> None:
+        """Let go on whose time is over; to be called about once a second."""
+        for number in [number for number, hold in self._held.items() if now >= hold.until]:
+            self._let_go(self._held.pop(number), "timeout")
+
+    def _of(self, number: int) -> Hold:
+        self._forget_gone()
+        if number not in self._held:
+            raise LookupError(f"no frame {number} is held")
+        return self._held[number]
+
+    def _taken(self, number: int) -> Hold:
+        hold = self._of(number)
+        del self._held[number]
+        return hold
+
+    def _let_go(
+        self, hold: Hold, by: str, data: bytes | None = None, changed: tuple[Change, ...] = ()
+    ) -> None:
+        if hold.gone:
+            return
+        frame = hold.frame if data is None else replace(hold.frame, data=data)
+        verdict = self._then(frame)
+        verdict = Verdict(
+            data if verdict.data is None else verdict.data,
+            verdict.answer,
+            verdict.delay,
+            verdict.rate,
+            None,
+            verdict.then,
+            [self._said(hold, by, changed), *verdict.comments],
+        )
+        hold.release(verdict)
+
+    def _said(
+        self, hold: Hold, by: str, changed: tuple[Change, ...] = (), *, not_forwarded: bool = False
+    ) -> str:
+        held = max(self._clock() - hold.frame.time, 0)
+        said = Intervention(changed=changed, held_ns=held, released_by=by, not_forwarded=not_forwarded)
+        return as_comment(said)
+
+    # ------------------------------------------------------------ what they tell
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``kproxy ctl holds`` shows (docs/faults.md)."""
+        self._forget_gone()
+        now = self._clock()
+        return {
+            "filters": {side: condition.expanded for side, (condition, _) in self._filters.items()},
+            "held": [_shown(hold, now) for hold in self._held.values()],
+            "passed": self.passed,
+            "failures": self.failures,
+        }
+
+
+def _shown(hold: Hold, now: int) -> dict[str, Any]:
+    frame = hold.frame
+    return {
+        "number": hold.number,
+        "side": frame.side,
+        "api": api_name(frame.api_key),
+        "version": frame.version,
+        "correlation_id": frame.correlation_id,
+        "connection": frame.peers.connection,
+        "client": frame.peers.client,
+        "client_id": frame.peers.client_id,
+        "broker": frame.peers.broker,
+        "node_id": frame.peers.node_id,
+        "size": len(frame.data),
+        "held_since_ns": frame.time,
+        "held_ns": max(now - frame.time, 0),
+        "released_in_ns": max(hold.until - now, 0),
+        "waiting_behind": hold.waiting_behind(),
+    }

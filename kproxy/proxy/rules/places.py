@@ -1,0 +1,277 @@
+"""Where a response tells errors, and what of its request has to be named there.
+
+An error response names what was asked for: ``Produce`` answers per partition, ``DescribeGroups`` per group. What the
+request has under other names, or one level deeper, is found by what it is about: the elements of a response array are
+about a topic, a partition, a group ..., and the array of the request that is nearest to its root and says all of that
+fills it. All is worked out from the declarations, once for each API and version.
+
+The model is ``AbstractRequest.getErrorResponse`` of Apache Kafka and its overrides (``clients/src/main/java/org/apache/
+kafka/common/requests``): the same places, the same values beside the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from dissectors import wire
+from dissectors.apis import Api
+from dissectors.domains import ERROR_CODE
+
+_TOPIC = ("name", "topic", "topic_name")
+_PARTITION = ("partition_index", "partition", "partition_id", "index")
+
+_SOURCES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_TOPIC, _TOPIC),
+    **dict.fromkeys(_PARTITION, _PARTITION),
+    "topic_id": ("topic_id",),
+    "group_id": ("group_id",),
+    "member_id": ("member_id",),
+    "group_instance_id": ("group_instance_id",),
+    "transactional_id": ("transactional_id",),
+    "producer_id": ("producer_id",),
+    "resource_type": ("resource_type",),
+    "resource_name": ("resource_name",),
+    "user": ("user", "name"),
+    "feature": ("feature",),
+    "entity": ("entity",),
+    "key": ("key",),
+    "id": ("id",),
+    "log_dir": ("log_dir",),
+}
+"""Fields of responses that say what an element is about -> names of the fields of requests that tell it."""
+
+_ABOUT: Mapping[str, str] = {
+    **dict.fromkeys((*_TOPIC, "topic_id"), "topic"),
+    **dict.fromkeys(_PARTITION, "partition"),
+    **dict.fromkeys(("member_id", "group_instance_id"), "member"),
+    **dict.fromkeys(("resource_type", "resource_name"), "resource"),
+}
+"""What such a field is about, where that is not its own name: a topic is known by its name or by its ID."""
+
+_SCALARS: Mapping[str, str] = {
+    "partitions": "partition_index",
+    "partition_indexes": "partition_index",
+    "topic_names": "name",
+    "groups": "group_id",
+    "group_ids": "group_id",
+    "groups_names": "group_id",
+    "transactional_ids": "transactional_id",
+    "coordinator_keys": "key",
+}
+"""Arrays of requests that hold plain values -> the field that such a value would be in a struct."""
+
+_ALL_SOURCES = frozenset({51})
+"""APIs whose response has what several arrays of the request name: AlterUserScramCredentials."""
+
+_UNTOLD: Mapping[str, Any] = {
+    **dict.fromkeys(
+        (
+            "base_offset",
+            "log_append_time_ms",
+            "log_start_offset",
+            "high_watermark",
+            "last_stable_offset",
+            "preferred_read_replica",
+            "timestamp",
+            "offset",
+            "end_offset",
+            "leader_epoch",
+            "leader_id",
+            "committed_offset",
+            "committed_leader_epoch",
+            "low_watermark",
+            "generation_id",
+            "node_id",
+            "port",
+            "controller_id",
+            "producer_id",
+            "producer_epoch",
+            "num_partitions",
+            "replication_factor",
+        ),
+        -1,
+    ),
+    # "operations were not asked for", as brokers say it
+    **dict.fromkeys(
+        ("authorized_operations", "cluster_authorized_operations", "topic_authorized_operations"), -(1 << 31)
+    ),
+    # a leader of 0 would be believed
+    "current_leader": {"leader_id": -1, "leader_epoch": -1},
+    "protocol_name": None,
+}
+"""What stands for a value that an error response does not tell, where it is not the field's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An array of a request.
+
+    :ivar path: arrays from the request's root, or from the element that the array around it was filled from
+    :ivar scalar: name for the values of the last one, if it holds plain values
+    """
+
+    path: tuple[str, ...]
+    scalar: str = ""
+
+
+class About(NamedTuple):
+    """A field that says what an element is about.
+
+    :ivar source: its name in the request
+    """
+
+    name: str
+    source: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A struct of a response that tells errors, or that has such structs in it.
+
+    :ivar name: of the array of these structs; empty for the body
+    :ivar codes: its fields with error codes
+    :ivar messages: fields for a text beside a code
+    :ivar untold: what its other fields have in an error response, where that is not the default
+    :ivar about: fields that say what an element is about, with the names that they have in the request
+    :ivar sources: what fills the array; nothing does if empty
+    :ivar inside: arrays in it
+    """
+
+    name: str
+    codes: tuple[str, ...]
+    messages: tuple[str, ...]
+    untold: Mapping[str, Any]
+    about: tuple[About, ...] = ()
+    sources: tuple[Source, ...] = ()
+    inside: tuple[Place, ...] = ()
+
+
+@cache
+def places(known: Api, version: int) -> Place:
+    """Return the places of one response, from its body on.
+
+    :raises KeyError: if the version was never released
+    """
+    request = known.request[version].struct
+    return _Finder(every=known.key in _ALL_SOURCES).place(
+        "", known.response[version].struct, _Filling((), (), request)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """How an array is filled, and the struct in which to look for what fills those inside it."""
+
+    about: tuple[About, ...]
+    sources: tuple[Source, ...]
+    request: wire.Struct | None
+
+
+class _Finder:
+    def __init__(self, *, every: bool) -> None:
+        self._every = every
+
+    def place(self, name: str, struct: wire.Struct, filling: _Filling) -> Place:
+        inside = []
+        for member in struct.members:
+            element = _element(member)
+            if element is not None and _tells(element):
+                inside.append(self.place(member.name, element, self._filling(element, filling.request)))
+        names = {member.name for member in struct.members}
+        codes = tuple(member.name for member in struct.members if member.field.type.domain is ERROR_CODE)
+        messages = [code.replace("code", "message") for code in codes]
+        told = {about.name for about in filling.about}
+        return Place(
+            name,
+            codes,
+            tuple(message for message in messages if message in names),
+            {name: value for name, value in _untold(struct) if name not in told},
+            filling.about,
+            filling.sources,
+            tuple(inside),
+        )
+
+    def _filling(self, element: wire.Struct, request: wire.Struct | None) -> _Filling:
+        wanted = [member for member in element.members if member.name in _SOURCES]
+        best, chosen = 0 if wanted else -1, []
+        for source, names, struct in _arrays(request):
+            told = {_ABOUT.get(about.name, about.name) for about in _told(wanted, names)}
+            if len(told) > best and (wanted or struct is not None):
+                best, chosen = len(told), [(source, names, struct)]
+            elif self._every and len(told) == best and chosen and len(source.path) == len(chosen[0][0].path):
+                chosen.append((source, names, struct))
+        if not chosen:
+            return _Filling((), (), None)
+        _, names, struct = chosen[0]
+        return _Filling(tuple(_told(wanted, names)), tuple(source for source, _, _ in chosen), struct)
+
+
+def _untold(struct: wire.Struct) -> Iterator[tuple[str, Any]]:
+    """Yield fields with what they have in an error response, where it is not their default."""
+    for member in struct.members:
+        if member.name in _UNTOLD and (_UNTOLD[member.name] is not None or member.con.nullable):
+            yield member.name, _UNTOLD[member.name]
+
+
+def _told(wanted: Sequence[wire.Member], names: frozenset[str]) -> list[About]:
+    """Return the fields that elements with such names can tell."""
+    return [
+        About(member.name, source, member.con.nullable)
+        for member in wanted
+        if (source := next((name for name in _SOURCES[member.name] if name in names), ""))
+    ]
+
+
+def _element(member: wire.Member) -> wire.Struct | None:
+    con = member.con
+    if isinstance(con, wire.Array) and isinstance(con.element, wire.Struct):
+        return con.element
+    return None
+
+
+def _tells(struct: wire.Struct) -> bool:
+    """Tell whether errors are told in a struct; tagged fields are left out, which are about other things."""
+    return any(
+        member.field.type.domain is ERROR_CODE or ((inner := _element(member)) is not None and _tells(inner))
+        for member in struct.members
+    )
+
+
+def _arrays(request: wire.Struct | None) -> Iterator[tuple[Source, frozenset[str], wire.Struct | None]]:
+    """Yield the arrays inside a struct, those nearest to it first, with all names that are known in them."""
+    level: list[tuple[tuple[str, ...], frozenset[str], wire.Struct]] = []
+    if request is not None:
+        level.append(((), frozenset(), request))
+    while level:
+        deeper = []
+        for path, known, struct in level:
+            for member in struct.members:
+                if not isinstance(member.con, wire.Array):
+                    continue
+                inner, to_it = _element(member), (*path, member.name)
+                if inner is not None:
+                    names = known | {one.name for one in inner.members}
+                    deeper.append((to_it, names, inner))
+                    yield Source(to_it), names, inner
+                elif member.name in _SCALARS:
+                    scalar = _SCALARS[member.name]
+                    yield Source(to_it, scalar), known | {scalar}, None
+        level = deeper
+
+
+def rows(source: Source, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the elements of an array of a request, each with the fields of the arrays around it."""
+    level: list[Mapping[str, Any]] = [request]
+    for name in source.path:
+        level = [
+            {**outer, **_fields(element, source)} for outer in level for element in outer.get(name) or ()
+        ]
+    yield from map(dict, level)
+
+
+def _fields(element: Any, source: Source) -> Mapping[str, Any]:
+    return element if isinstance(element, Mapping) else {source.scalar: element}

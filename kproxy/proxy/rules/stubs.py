@@ -1,0 +1,126 @@
+"""What a broker would say to clients of a proxy that has none: ``kproxy proxy --stub``.
+
+A client asks which versions there are, who the brokers are, who coordinates its group and what its producer ID is,
+before it does what it was started for. These answers are enough for that: one broker, the proxy itself, that leads the
+only partition of whatever topic is asked for and coordinates every group and transaction. What the client then asks is
+recorded, not answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+
+from dissectors import wire
+from dissectors.apis import api, version_limits
+from dissectors.domains import ERROR_CODE
+from dissectors.frames import decode_request
+from dissectors.headers import API_VERSIONS
+from kproxy.proxy.rules.answers import response_frame, unsupported_api_versions
+
+METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID = 3, 10, 22
+NODE_ID = 1
+CLUSTER_ID = "kproxy-stub-without-a-broker"
+
+_UNKNOWN_TOPIC_ID = next(code for code, name in ERROR_CODE.values.items() if name == "UNKNOWN_TOPIC_ID")
+_NOT_OF_BROKERS = frozenset({
+    4, 5, 6, 7,  # what a ZooKeeper controller told brokers
+    52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82,  # asked of KRaft controllers only
+    71, 72,  # telemetry: offered by brokers that have a plugin for it only (KIP-714)
+})  # fmt: skip
+
+
+def stub_answer(frame: bytes, address: tuple[str, int]) -> bytes | None:
+    """Return the response to a request, both with their size fields; None for one that is not answered here.
+
+    :param address: host and port under which clients reach the proxy
+    """
+    body = decode_request(frame[4:])
+    known = api(body.key)
+    if known is None or body.key not in _ANSWERS or "correlation_id" not in body.header:
+        return None
+    correlation_id = body.header["correlation_id"]
+    if body.asked not in known.response.versions:
+        return unsupported_api_versions(correlation_id) if body.key == API_VERSIONS else None
+    if body.value is None or body.problems:
+        return None
+    answer = _ANSWERS[body.key](body.asked, body.value, address)
+    return response_frame(known, body.asked, correlation_id, answer)
+
+
+def _api_versions(_version: int, _request: Mapping[str, Any], _address: tuple[str, int]) -> dict[str, Any]:
+    return {"api_keys": _offered()}
+
+
+@cache
+def _offered() -> list[dict[str, int]]:
+    return [
+        {"api_key": key, "min_version": first, "max_version": last}
+        for key, (first, last) in version_limits().items()
+        if key not in _NOT_OF_BROKERS
+    ]
+
+
+def _metadata(version: int, request: Mapping[str, Any], address: tuple[str, int]) -> dict[str, Any]:
+    host, port = address
+    return {
+        "brokers": [{"node_id": NODE_ID, "host": host, "port": port, "rack": None}],
+        "cluster_id": CLUSTER_ID,
+        "controller_id": NODE_ID,
+        "topics": [_topic(version, topic) for topic in request.get("topics") or ()],
+        "cluster_authorized_operations": -(1 << 31),
+    }
+
+
+def _topic(version: int, asked: Mapping[str, Any]) -> dict[str, Any]:
+    name, topic_id = asked.get("name"), asked.get("topic_id", wire.ZERO_UUID)
+    untold = {"topic_authorized_operations": -(1 << 31)}
+    if name is None:
+        # an ID is asked for by who knows the topic from a real cluster
+        shown = None if version >= 12 else ""
+        return {
+            "error_code": _UNKNOWN_TOPIC_ID,
+            "name": shown,
+            "topic_id": topic_id,
+            "partitions": [],
+            **untold,
+        }
+    partition = {
+        "partition_index": 0,
+        "leader_id": NODE_ID,
+        "leader_epoch": 0,
+        "replica_nodes": [NODE_ID],
+        "isr_nodes": [NODE_ID],
+    }
+    made = wire.uuid_text(blake2b(name.encode(), digest_size=16).digest())
+    return {"error_code": 0, "name": name, "topic_id": made, "partitions": [partition], **untold}
+
+
+def _find_coordinator(version: int, request: Mapping[str, Any], address: tuple[str, int]) -> dict[str, Any]:
+    found = {
+        "error_code": 0,
+        "error_message": None,
+        "node_id": NODE_ID,
+        "host": address[0],
+        "port": address[1],
+    }
+    if version < 4:
+        return found
+    return {"coordinators": [{"key": key, **found} for key in request["coordinator_keys"]]}
+
+
+def _init_producer_id(
+    _version: int, _request: Mapping[str, Any], _address: tuple[str, int]
+) -> dict[str, Any]:
+    # an idempotent producer sends nothing before it has one (KIP-98)
+    return {"error_code": 0, "producer_id": 1, "producer_epoch": 0}
+
+
+_ANSWERS = {
+    API_VERSIONS: _api_versions,
+    METADATA: _metadata,
+    FIND_COORDINATOR: _find_coordinator,
+    INIT_PRODUCER_ID: _init_producer_id,
+}

@@ -1,0 +1,154 @@
+"""A client's connection together with the one to its broker, from the first byte to the end of both."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from kproxy.proxy.directions import Requests, Responses
+from kproxy.proxy.framing import InFlight
+from kproxy.proxy.half import Half
+from kproxy.proxy.verdicts import Hold, Peers, Then
+
+if TYPE_CHECKING:
+    from kproxy.proxy.plane import Plane
+    from kproxy.proxy.tee import Recording
+
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
+
+
+class Session:
+    """A client's connection with its connection to a broker.
+
+    :param peers: who talks
+    :ivar requests: what the client sends
+    :ivar responses: what the broker sends
+    :ivar closed: whether it has ended
+    :ivar swallowing: nothing goes on in either direction any more
+    """
+
+    def __init__(self, plane: Plane, peers: Peers) -> None:
+        self.plane = plane
+        self.peers = peers
+        self.recording: Recording | None = None
+        self.in_flight = InFlight()
+        self.holds: list[Hold] = []
+        self.closed = False
+        self.swallowing = False
+        self.begun = time_ns()
+        self.requests = Requests(self)
+        self.responses = Responses(self)
+        self.requests.peer, self.responses.peer = self.responses, self.requests
+
+    def record(self, recording: Recording | None) -> None:
+        """Record what is said from now on; None for nothing."""
+        self.recording = self.requests.recording = self.responses.recording = recording
+
+    def no_frame(self, length: int, data: bytes) -> None:
+        """Deal with a client whose next bytes are no frame, or one larger than allowed.
+
+        Where addresses have to be rewritten that ends the connection: what cannot be read could carry them.
+        """
+        self.responses.pass_all()
+        self.plane.no_frame(self.peers, length, data)
+        if self.plane.rewrites:
+            self.abort()
+
+    def half_closed(self, half: Half) -> None:
+        """Pass the end of one direction on; the connection ends with the second."""
+        other = half.peer
+        if other.ended:
+            self.close()
+            return
+        transport = other.transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            transport.close()  # TLS has no half-close: what was written is flushed first
+
+    def then(self, what: Then) -> None:
+        """Carry out what a verdict says about the connection."""
+        if what is Then.CLOSE:
+            self.close()
+        elif what is Then.RESET:
+            self.abort()
+        elif what is Then.SWALLOW:
+            self.swallow()
+
+    def swallow(self) -> None:
+        """Let nothing go on any more, in either direction."""
+        self.swallowing = True
+        self.requests.swallow()
+        self.responses.swallow()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self.in_flight and self.requests.is_idle and self.responses.is_idle
+
+    def overdue(self, now: int, first: float, idle: float) -> str:
+        """Return what takes too long, or nothing.
+
+        :param now: ns since the epoch
+        :param first: seconds in which the first request must have come, 0 for no limit
+        :param idle: seconds that may pass without a byte, 0 for no limit
+        """
+        seen = max(self.requests.seen, self.responses.seen, self.begun)
+        if (
+            first
+            and self.peers.client_id is None
+            and not self.requests.is_idle
+            and now - self.begun > first * 1e9
+        ):
+            return f"the first request did not come within {first:g} s"
+        if idle and now - seen > idle * 1e9:
+            return f"nothing was said for {idle:g} s"
+        return ""
+
+    def close(self) -> None:
+        """End both sides once what was written has been flushed."""
+        for half in (self.requests, self.responses):
+            if half.transport is not None and not half.transport.is_closing():
+                half.transport.close()
+
+    def abort(self) -> None:
+        """Reset both sides, as a connection is reset that nobody wants any more."""
+        for half in (self.requests, self.responses):
+            self._reset(half)
+
+    def _reset(self, half: Half) -> None:
+        transport = half.transport
+        if transport is None or transport.is_closing():
+            return
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        transport.abort()
+
+    def lost(self, half: Half, error: Exception | None) -> None:
+        """One side is gone: the other one goes the same way."""
+        now = time_ns()
+        if not self.closed:
+            self.closed = True
+            for hold in self.holds:
+                hold.gone = True
+            self.holds.clear()
+            if self.recording is not None:
+                if error is not None:
+                    self.recording.reset(half.side, now)
+                else:
+                    for each in (half, half.peer):
+                        if not each.ended:
+                            self.recording.end(each.side, now)
+            self.plane.ended(self)
+            if isinstance(error, ssl.SSLError) and half is self.responses:
+                self.plane.broker_refused(self.peers, error)
+        if error is not None:
+            self._reset(half.peer)
+        elif half.peer.transport is not None and not half.peer.transport.is_closing():
+            half.peer.transport.close()

@@ -1,0 +1,110 @@
+"""What a run of the proxy is to do, as the front tells the data plane: JSON on its standard input."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kproxy.proxy.tls.contexts import ClientAuth
+from kproxy.proxy.tls.security import PLAINTEXT, Identity, Security
+
+Address = tuple[str, int]
+Mode = Literal["rewrite", "transparent", "passthrough"]
+
+MIB = 1 << 20
+
+
+class ClientTls(msgspec.Struct, frozen=True, omit_defaults=True):
+    """TLS towards clients.
+
+    :ivar identity: certificate and key that clients are shown; None for certificates of the local authority
+    :ivar client_auth: whether clients show a certificate
+    :ivar client_authorities: PEM of what their certificates have to be signed by
+    """
+
+    identity: Identity | None = None
+    client_auth: ClientAuth = "none"
+    client_authorities: str | None = None
+
+
+class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of the bytes that are seen.
+
+    :ivar on: whether they are recorded
+    :ivar path: file to append to; "" for a bounded spool in the run folder
+    :ivar limit: bytes that the spool may have, 0 for the default
+    :ivar rotate_size: bytes after which another file is begun, 0 for never
+    :ivar rotate_time: seconds after which another file is begun, 0 for never
+    :ivar rotate_count: rotated files that are kept, 0 for all
+    :ivar queue: bytes of the queue between forwarding and recording
+    :ivar lossless: forwarding waits when the queue is full; otherwise connections are left out
+    """
+
+    on: bool = True
+    path: str = ""
+    limit: int = 0
+    rotate_size: int = 0
+    rotate_time: float = 0
+    rotate_count: int = 0
+    queue: int = 64 * MIB
+    lossless: bool = False
+
+
+class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run of the data plane.
+
+    :ivar run_folder: of this run (:mod:`kproxy.proxy.run_folder`); who is last removes it
+    :ivar bootstrap: brokers to begin with
+    :ivar listen: address of the first listener
+    :ivar advertised: host that clients are told for all brokers; "" for that of ``listen``
+    :ivar ports: of the listeners of brokers: ``9093+`` (this plus the node ID), ``9093-9120`` (a range, in the order of
+        appearance), ``any``; "" for the port after that of ``listen`` plus the node ID
+    :ivar sni: pattern of the host names of brokers, ``b{node_id}.kafka.test``; all share the port of ``listen``
+    :ivar security: how brokers are reached
+    :ivar client_tls: None for plaintext towards clients
+    :ivar tproxy: in transparent mode: connections come by TPROXY, not by REDIRECT
+    :ivar keep_client_address: with TPROXY: brokers see the address of the client
+    :ivar keylog: file to which secrets of TLS connections are appended
+    :ivar forward: whether anything is sent on at all
+    :ivar stub: kproxy answers what a client asks first, as a broker would
+    :ivar faults: rules
+    :ivar hold: filter of what is held, "" for none
+    :ivar force: rules may match everything
+    :ivar most_connections: more are refused
+    :ivar most_frame: bytes of the largest request; where TLS comes in place of Kafka its first bytes would be a size
+        from 352 MiB on
+    :ivar idle_timeout: seconds without a byte after which a connection is closed, 0 for never
+    :ivar first_timeout: seconds in which the first request must have come, 0 for no limit
+    :ivar connect_timeout: seconds for reaching a broker
+    :ivar drain: seconds that requests in flight have at the end
+    :ivar sample: seconds between two looks at the state of TCP, 0 for none
+    :ivar detached: goes on when the front is gone
+    """
+
+    run_folder: str
+    bootstrap: tuple[Address, ...] = ()
+    listen: Address = ("127.0.0.1", 9092)
+    mode: Mode = "rewrite"
+    advertised: str = ""
+    ports: str = ""
+    sni: str = ""
+    security: Security = PLAINTEXT
+    client_tls: ClientTls | None = None
+    keylog: str = ""
+    tproxy: bool = False
+    keep_client_address: bool = False
+    recorded: Recorded = Recorded()
+    forward: bool = True
+    stub: bool = False
+    faults: tuple[str, ...] = ()
+    hold: str = ""
+    force: bool = False
+    most_connections: int = 10_000
+    most_frame: int = 256 * MIB
+    idle_timeout: float = 1200.0
+    first_timeout: float = 120.0
+    connect_timeout: float = 10.0
+    drain: float = 10.0
+    sample: float = 1.0
+    detached: bool = False

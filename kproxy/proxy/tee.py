@@ -1,0 +1,349 @@
+"""The tee: what the data plane received, handed to the recorder through a bounded queue, without ever waiting for it.
+
+Each connection is announced once, then come its bytes, each with the position in the stream of its side, so that what
+is missing shows by itself. If the recorder cannot keep up, the queue fills, and connections whose bytes do not fit are
+suspended one by one, in both directions, until it is below half. Then they go on behind a hole, and a note says how
+many bytes it has. Announcements, such notes and ends have a reserve of their own in the queue.
+
+A lossless tee drops nothing: whoever feeds it stops reading from sockets while it is :attr:`Tee.congested`, which it
+is from half on; the other half is for what comes in until then. If that is more, it is kept in memory, in order.
+
+Records in the queue (:mod:`kproxy.proxy.shared_queue`): :data:`RECORD`, then payload, then comment, then padding to a
+multiple of eight.
+"""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from collections import deque
+from struct import Struct
+
+from kproxy.proxy.shared_queue import Sender
+
+RECORD = Struct("=IIqIIHBB4x")
+"""Bytes of the whole record, connection, time in ns, stream position modulo 2**32, bytes of payload and of comment,
+kind, side. By its size, what follows is at a multiple of eight."""
+
+OPEN, DATA, NOTE, END, RESET = 1, 2, 3, 4, 5
+"""Kinds of records. OPEN has the endpoints as payload, see :func:`endpoints_of`; NOTE, END and RESET have none."""
+
+DEFAULT_SIZE = 64 << 20
+
+_SIZE = RECORD.size
+_MASK = 0xFFFFFFFF
+_MOST_COMMENT = 60_000  # bytes; an option of pcapng holds 65,535
+_MOST_PAYLOAD = 1 << 20
+_MOST_KEPT = 4096  # records kept in memory of a tee that may drop
+_LINGER, _LOSSY_LINGER = 5.0, 0.5  # seconds that closing waits for the recorder to make room
+_SIDES = ("client", "broker")
+
+_Bytes = bytes | bytearray | memoryview
+
+
+def endpoints_of(client: tuple[str, int], broker: tuple[str, int]) -> str:
+    """Return endpoints as they are announced: two lines, ``10.0.0.1:9092`` or ``[::1]:9092``."""
+    return "\n".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (client, broker)
+    )
+
+
+class Tee:
+    """The data plane's end.
+
+    :param size: bytes of the queue, made a power of two
+    :param lossless: drop nothing
+    :ivar lossless: as given
+    :ivar dropped_bytes: that were not recorded
+    :ivar dropped_connections: connections that lost bytes
+    :ivar queue: to the recorder
+    :ivar half: bytes in it above which it is congested
+    :ivar spare: bytes in it that are not for payload
+    :ivar most: bytes of the largest payload of a record
+    :ivar most_comment: bytes of the longest comment
+    :ivar salt: a random number, so that connections of different runs are told apart in one file
+    :ivar kept: records that found no room
+    :ivar closed: whether :meth:`close` was called
+    :ivar live: connections that have not ended
+    """
+
+    def __init__(self, size: int = DEFAULT_SIZE, *, lossless: bool = False) -> None:
+        self.lossless = lossless
+        self.dropped_bytes = 0
+        self.dropped_connections = 0
+        self.queue = Sender(size)
+        self.half = self.queue.size // 2
+        self.spare = 0 if lossless else self.queue.size // 16
+        self.most = min(self.queue.size // 8, _MOST_PAYLOAD) & ~7
+        self.most_comment = min(self.most, _MOST_COMMENT)
+        self.salt = int.from_bytes(os.urandom(4))
+        self.kept: deque[bytes] = deque()
+        self.closed = False
+        self.live: dict[int, Recording] = {}
+        self._kept_bytes = 0
+        self._made = 0
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the recorder has not taken yet."""
+        return 0 if self.closed else self.queue.waiting + self._kept_bytes
+
+    @property
+    def congested(self) -> bool:
+        """Whether more than half of the queue is in use. Asking moves what is kept in memory into it."""
+        if self.kept:
+            self._hand_over()
+        return self.waiting > self.half
+
+    def connection(self, client: tuple[str, int], broker: tuple[str, int], time: int) -> Recording:
+        """Announce a connection.
+
+        :param client: address and port
+        :param broker: those of the real broker
+        :param time: ns since the epoch at which it began
+        """
+        self._made += 1
+        return Recording(self, self._made, endpoints_of(client, broker), time)
+
+    def close(self) -> None:
+        """Mark the end: the recorder takes what is left, and exits.
+
+        What is kept in memory is handed over first, for which it is given some seconds.
+        """
+        if self.closed:
+            return
+        deadline = clock.monotonic() + (_LINGER if self.lossless else _LOSSY_LINGER)
+        while self.kept and not self._hand_over() and clock.monotonic() < deadline:
+            clock.sleep(0.005)
+        self.dropped_bytes += self._kept_bytes
+        self.closed = True
+        for recording in self.live.values():
+            recording.suspend()
+        self.queue.close()
+
+    # ------------------------------------------------------------ for recordings
+    def write(
+        self,
+        number: int,
+        kind: int,
+        side: int,
+        time: int,
+        position: int,
+        data: _Bytes,
+        comment: bytes,
+        spare: int,
+    ) -> bool:
+        """Put a record; returns whether there was room for it."""
+        if self.closed or (self.kept and not self._hand_over()):
+            return False
+        size = len(data)
+        length = _SIZE + size + len(comment) + 7 & ~7
+        place = self.queue.reserve(length, spare)
+        if place < 0:
+            return False
+        memory = self.queue.memory
+        RECORD.pack_into(
+            memory, place, length, number, time, position & _MASK, size, len(comment), kind, side
+        )
+        place += _SIZE
+        memory[place : place + size] = data
+        place += size
+        memory[place : place + len(comment)] = comment
+        self.queue.publish()
+        return True
+
+    def keep(
+        self, number: int, kind: int, side: int, time: int, position: int, data: _Bytes, comment: bytes
+    ) -> bool:
+        """Keep a record in memory until there is room; returns whether that may be."""
+        if self.closed or not (self.lossless or len(self.kept) < _MOST_KEPT):
+            return False
+        length = _SIZE + len(data) + len(comment) + 7 & ~7
+        head = RECORD.pack(length, number, time, position & _MASK, len(data), len(comment), kind, side)
+        record = b"".join((head, data, comment)).ljust(length, b"\0")
+        self.kept.append(record)
+        self._kept_bytes += length
+        return True
+
+    def _hand_over(self) -> bool:
+        """Move what is kept in memory into the queue; returns whether all of it."""
+        queue, kept = self.queue, self.kept
+        while kept:
+            record = kept[0]
+            place = queue.reserve(len(record))
+            if place < 0:
+                return False
+            queue.memory[place : place + len(record)] = record
+            queue.publish()
+            self._kept_bytes -= len(record)
+            kept.popleft()
+        return True
+
+
+class Recording:
+    """One connection of a tee. Sides are 0 for the client, 1 for the broker. No method waits, or raises.
+
+    :ivar endpoints: as announced
+    """
+
+    __slots__ = (
+        "_ended",
+        "_lossy",
+        "_lost",
+        "_number",
+        "_opened",
+        "_positions",
+        "_queue",
+        "_suspended",
+        "_tee",
+        "_time",
+        "endpoints",
+    )
+
+    def __init__(self, tee: Tee, number: int, endpoints: str, time: int) -> None:
+        self.endpoints = endpoints
+        self._tee = tee
+        self._queue = tee.queue
+        self._number = number
+        self._time = time
+        self._positions = [0, 0]
+        self._lost = [0, 0]
+        self._lossy = False
+        self._ended = [False, False]
+        self._opened = False
+        self._suspended = not self._open()
+        if not tee.closed:
+            tee.live[number] = self
+
+    def data(self, side: int, data: _Bytes, time: int, comment: str = "") -> None:
+        """Record bytes.
+
+        :param time: ns since the epoch at which they came
+        :param comment: on the first of the packets that they become
+        """
+        tee, positions, size = self._tee, self._positions, len(data)
+        if comment or self._suspended or tee.kept or not 0 < size <= tee.most:
+            self._pieces(side, data, time, comment)
+            return
+        position = positions[side]
+        queue, length = self._queue, _SIZE + size + 7 & ~7
+        place = queue.reserve(length, tee.spare)
+        if place < 0:
+            self._pieces(side, data, time, comment)
+            return
+        positions[side] = position + size
+        memory = queue.memory
+        RECORD.pack_into(memory, place, length, self._number, time, position & _MASK, size, 0, DATA, side)
+        place += _SIZE
+        memory[place : place + size] = data
+        queue.publish()
+
+    def note(self, side: int, text: str, time: int) -> None:
+        """Record a comment on the connection: on a packet without payload."""
+        if self._suspended and not self._go_on(time):
+            return
+        record = (
+            self._number,
+            NOTE,
+            side,
+            time,
+            self._positions[side],
+            b"",
+            _encoded(text, self._tee.most_comment),
+        )
+        if not self._tee.write(*record, self._tee.spare) and self._tee.lossless:
+            self._tee.keep(*record)
+
+    def end(self, side: int, time: int) -> None:
+        """Record that a side sends no more (FIN)."""
+        if not self._ended[side]:
+            self._ended[side] = True
+            self._end(END, side, time)
+
+    def reset(self, side: int, time: int) -> None:
+        """Record that a side has broken the connection off (RST)."""
+        if not all(self._ended):
+            self._ended = [True, True]
+            self._end(RESET, side, time)
+
+    def suspend(self) -> None:
+        """Record nothing until there is room again."""
+        self._suspended = True
+
+    def _open(self) -> bool:
+        self._opened = self._control(OPEN, 0, self._time, self.endpoints.encode())
+        return self._opened
+
+    def _pieces(self, side: int, data: _Bytes, time: int, comment: str) -> None:
+        """Record bytes, however many, as far as there is room."""
+        tee, positions = self._tee, self._positions
+        if not data:
+            if comment:
+                self.note(side, comment, time)
+            return
+        text, view, at = _encoded(comment, tee.most_comment), memoryview(data), 0
+        if not self._suspended or self._go_on(time):
+            for at in range(0, len(view), tee.most):
+                piece = view[at : at + tee.most]
+                record = (self._number, DATA, side, time, positions[side], piece, text)
+                if not tee.write(*record, tee.spare) and not (tee.lossless and tee.keep(*record)):
+                    break
+                positions[side] += len(piece)
+                text = b""
+            else:
+                return
+        self._drop(side, len(view) - at)
+
+    def _drop(self, side: int, size: int) -> None:
+        tee = self._tee
+        self._suspended = True
+        self._positions[side] += size
+        self._lost[side] += size
+        tee.dropped_bytes += size
+        if not self._lossy:
+            self._lossy = True
+            tee.dropped_connections += 1
+
+    def _go_on(self, time: int) -> bool:
+        """Record on if the queue is below half; returns whether it is."""
+        tee = self._tee
+        if tee.closed or tee.waiting >= tee.half or all(self._ended) or not self._tell_of_hole(time):
+            return False
+        self._suspended = False
+        return True
+
+    def _tell_of_hole(self, time: int) -> bool:
+        """Announce the connection if that is still to be done, and tell what was dropped of it."""
+        if not self._opened and not self._open():
+            return False
+        lost, self._lost = self._lost, [0, 0]
+        told = True
+        if any(lost):
+            # a note from each side acknowledges what the other one sent; the third one, what the second tells of
+            for side in (0, 1, 0) if lost[1] else (0, 1):
+                text = (
+                    f"kproxy: tee dropped {lost[side]} bytes that the {_SIDES[side]} sent"
+                    if lost[side]
+                    else ""
+                )
+                told &= self._control(NOTE, side, time, b"", text.encode())
+                lost[side] = 0
+        return told
+
+    def _end(self, kind: int, side: int, time: int) -> None:
+        if not self._suspended or self._tell_of_hole(time):
+            self._control(kind, side, time)
+        if all(self._ended):
+            self._suspended = True
+            self._tee.live.pop(self._number, None)
+
+    def _control(self, kind: int, side: int, time: int, data: bytes = b"", comment: bytes = b"") -> bool:
+        """Put a record for which there is always room, within reason."""
+        record = (self._number, kind, side, time, self._positions[side], data, comment)
+        return self._tee.write(*record, 0) or self._tee.keep(*record)
+
+
+def _encoded(text: str, most: int) -> bytes:
+    """Return text as UTF-8, whatever it holds, without half a character at its end."""
+    data = text.encode(errors="backslashreplace")
+    return data if len(data) <= most else data[:most].decode(errors="ignore").encode()

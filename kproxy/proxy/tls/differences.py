@@ -1,0 +1,99 @@
+"""What brokers and clients find different with kproxy between them, in sentences that are shown at the start.
+
+Only what follows from the settings and matters: who the broker takes a client for, and what is bound to host names.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from kproxy.proxy.settings import Mode
+from kproxy.proxy.tls.certificates import names_of, pem_blocks
+from kproxy.proxy.tls.contexts import ClientAuth
+from kproxy.proxy.tls.security import Identity, Security
+
+
+def what_differs(
+    *,
+    mode: Mode,
+    listen: str,
+    advertised: str,
+    security: Security,
+    client_tls: bool,
+    client_auth: ClientAuth = "none",
+    keep_client_address: bool = False,
+    shown: Identity | None = None,
+) -> list[str]:
+    """Return what will be different, a sentence or two for each thing.
+
+    :param listen: host that kproxy listens on
+    :param advertised: host that clients are told for all brokers, or a pattern of hosts
+    :param security: how brokers are reached
+    :param client_tls: whether clients speak TLS to kproxy
+    :param client_auth: whether clients show kproxy a certificate
+    :param keep_client_address: brokers see the addresses of clients
+    :param shown: the certificate that clients are shown, None for those of the local authority, which fit
+    """
+    said: list[str] = []
+    if not keep_client_address:
+        said.append(
+            "brokers see kproxy's address in place of the clients': ACLs by host, max.connections.per.ip and "
+            "connection rate quotas by IP take all clients for one"
+        )
+    said += _certificates(security, client_tls=client_tls, client_auth=client_auth)
+    if mode != "transparent":
+        said.append(
+            f"clients reach brokers by the name {advertised}: SASL that is bound to the broker's own host name fails "
+            "(GSSAPI, AWS_MSK_IAM), PLAIN, SCRAM and OAUTHBEARER pass through"
+        )
+    if mode == "rewrite" and shown is not None:
+        said += _misnamed(shown, advertised)
+    return said + _in_clear(security, listen, client_tls=client_tls)
+
+
+def _certificates(security: Security, *, client_tls: bool, client_auth: ClientAuth) -> list[str]:
+    """Say what becomes of mutual TLS, which ends at kproxy on one side and begins there on the other."""
+    said = []
+    if security.tls is not None and security.tls.identity is not None:
+        said.append(
+            "brokers see kproxy's certificate in place of the clients': with mutual TLS every client is the principal "
+            "of that certificate, for ACLs and quotas"
+        )
+    elif client_tls and client_auth != "none":
+        said.append(
+            "clients' certificates end at kproxy, and brokers are shown none: who is known by a certificate there is "
+            "User:ANONYMOUS, or refused where ssl.client.auth=required"
+        )
+    return said
+
+
+def _misnamed(shown: Identity, advertised: str) -> list[str]:
+    """Say that the certificate of kproxy is not for the names that clients are told."""
+    told = advertised.replace("{node_id}", "1").lower()
+    names = names_of(pem_blocks(shown.chain)[0].data)
+    wildcard = f"*.{told.partition('.')[2]}"  # for one label, the first (RFC 6125, section 6.4.3)
+    if {told, wildcard} & {name.lower() for name in names}:
+        return []
+    return [
+        f"clients are told the host {told}, and will refuse the certificate, which is for {', '.join(names) or 'none'}"
+    ]
+
+
+def _in_clear(security: Security, listen: str, *, client_tls: bool) -> list[str]:
+    """Say which side lost the encryption that the other one has."""
+    said = []
+    if security.tls is not None and not client_tls and not _is_loopback(listen):
+        said.append(
+            f"clients reach kproxy on {listen} without TLS: passwords and records that brokers get encrypted cross the "
+            "network in clear on that side"
+        )
+    if client_tls and security.tls is None:
+        said.append("what clients send encrypted crosses the network in clear between kproxy and the brokers")
+    return said
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

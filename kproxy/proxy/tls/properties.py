@@ -1,0 +1,212 @@
+"""Kafka's own client properties (``--command-config``): what they say of security.
+
+Names, defaults and their meaning are those of ``clients/.../CommonClientConfigs.java``, ``SslConfigs.java``,
+``SaslConfigs.java``; the file is one of ``java.util.Properties``, in ISO-8859-1. As in Kafka, keys that are not known
+are ignored, and said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from kproxy.proxy.sasl import MECHANISMS
+from kproxy.proxy.tls.ciphers import Suites, sorted_out
+from kproxy.proxy.tls.jaas import JaasError, parse_jaas
+from kproxy.proxy.tls.security import Identity, Sasl, Security, Tls
+from kproxy.proxy.tls.stores import (
+    pem_identity,
+    stored_identity,
+    trusted_certificates,
+    trusted_pem,
+)
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+_DEFAULT_MECHANISM = "GSSAPI"
+
+T = TypeVar("T")
+
+_USED = frozenset(
+    (
+        "bootstrap.servers",
+        "security.protocol",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+        "ssl.truststore.certificates",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.keystore.key",
+        "ssl.keystore.certificate.chain",
+        "ssl.key.password",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.enabled.protocols",
+        "ssl.protocol",
+        "ssl.cipher.suites",
+        "sasl.mechanism",
+        "sasl.jaas.config",
+    )
+)
+
+
+class PropertiesError(Exception):
+    """Client properties cannot be used; the text says which, and why. It has no secret in it."""
+
+
+class ClientConfig(NamedTuple):
+    """What client properties say.
+
+    :ivar bootstrap: the value of ``bootstrap.servers``, empty if there is none
+    :ivar warnings: sentences to be shown once
+    """
+
+    security: Security
+    bootstrap: str
+    warnings: list[str]
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """Return the keys and values of a properties file.
+
+    :raises PropertiesError: if it cannot be read
+    """
+    import javaproperties
+
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  # javaproperties decodes what is opened as bytes
+            return dict(javaproperties.load(file))
+    except OSError as error:
+        raise PropertiesError(f"{path} cannot be read: {error.strerror}") from None
+    except javaproperties.InvalidUEscapeError:
+        raise PropertiesError(f"{path} has a \\u that four hexadecimal digits do not follow") from None
+
+
+def client_config(properties: Mapping[str, str]) -> ClientConfig:
+    """Read what client properties say of security, and the stores that they name.
+
+    :raises PropertiesError: if a value is none of Kafka's, or a store cannot be read
+    """
+    warnings: list[str] = []
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol not in PROTOCOLS:
+        raise PropertiesError(f"security.protocol={protocol} is none of {', '.join(PROTOCOLS)}")
+    try:
+        tls = _tls(properties, warnings) if protocol.endswith("SSL") else None
+        sasl = _sasl(properties, warnings) if protocol.startswith("SASL_") else None
+    except ValueError as error:
+        raise PropertiesError(str(error)) from None
+    ignored = sorted(set(properties) - _USED)
+    if ignored:
+        warnings.append(f"client properties that kproxy does not use are ignored: {', '.join(ignored)}")
+    return ClientConfig(Security(tls, sasl), properties.get("bootstrap.servers", "").strip(), warnings)
+
+
+# -- TLS -------------------------------------------------------------------------------------------------------
+
+
+def _tls(properties: Mapping[str, str], warnings: list[str]) -> Tls:
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    if algorithm not in ("https", ""):
+        raise ValueError(f"ssl.endpoint.identification.algorithm={algorithm} is neither https nor empty")
+    if not algorithm:
+        warnings.append(
+            "ssl.endpoint.identification.algorithm is empty: whether a broker's certificate is for its host name is "
+            "not checked, so anybody with a certificate of the same authority can pose as a broker"
+        )
+    suites = sorted_out(_listed(properties, "ssl.cipher.suites"))
+    if suites.unknown:
+        warnings.append(
+            f"ssl.cipher.suites that cannot be chosen here are left out: {', '.join(suites.unknown)}"
+        )
+    return Tls(
+        authorities=_authorities(properties),
+        identity=_identity(properties),
+        verify_host=bool(algorithm),
+        versions=_bounded(_versions(properties), suites),
+        ciphers=":".join(suites.openssl),
+    )
+
+
+def _authorities(properties: Mapping[str, str]) -> str | None:
+    text, location = properties.get("ssl.truststore.certificates"), properties.get("ssl.truststore.location")
+    if text and location:
+        raise ValueError("ssl.truststore.certificates and ssl.truststore.location cannot both be set")
+    if text:
+        return _of("ssl.truststore.certificates", trusted_pem, text)
+    return trusted_certificates(location, properties.get("ssl.truststore.password")) if location else None
+
+
+def _identity(properties: Mapping[str, str]) -> Identity | None:
+    key, chain = properties.get("ssl.keystore.key"), properties.get("ssl.keystore.certificate.chain")
+    location, key_password = properties.get("ssl.keystore.location"), properties.get("ssl.key.password")
+    if location and (key or chain):
+        raise ValueError("ssl.keystore.location cannot be set beside ssl.keystore.key and .certificate.chain")
+    if location:
+        return stored_identity(location, properties.get("ssl.keystore.password"), key_password)
+    if bool(key) != bool(chain):
+        raise ValueError("ssl.keystore.key and ssl.keystore.certificate.chain can only be set together")
+    if key and chain:
+        return _of("ssl.keystore.key", lambda text: pem_identity(text, key_password), f"{key}\n{chain}")
+    return None
+
+
+def _of(name: str, read: Callable[[str], T], text: str) -> T:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _versions(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the lowest and highest version; ``ssl.protocol`` is a bound where nothing is said of versions."""
+    enabled = _listed(properties, "ssl.enabled.protocols")
+    if not enabled:
+        only = properties.get("ssl.protocol", "").strip()
+        enabled = [each for each in ("TLSv1.2", "TLSv1.3") if each <= only] if only in VERSIONS else []
+    if not enabled:
+        return None
+    unknown = [each for each in enabled if each not in VERSIONS]
+    if unknown:
+        raise ValueError(f"ssl.enabled.protocols={','.join(unknown)} is none of {', '.join(VERSIONS)}")
+    ordered = sorted(enabled, key=VERSIONS.index)
+    return ordered[0], ordered[-1]
+
+
+def _bounded(versions: tuple[str, str] | None, suites: Suites) -> tuple[str, str] | None:
+    """Return the versions without those that the chosen cipher suites rule out."""
+    lowest, highest = versions or ("TLSv1.2", "TLSv1.3")
+    if suites.openssl and not suites.tls13:
+        return lowest, min(highest, "TLSv1.2")
+    if suites.tls13 and not suites.openssl:
+        return max(lowest, "TLSv1.3"), highest
+    return versions
+
+
+# -- SASL ------------------------------------------------------------------------------------------------------
+
+
+def _sasl(properties: Mapping[str, str], warnings: list[str]) -> Sasl:
+    mechanism = properties.get("sasl.mechanism", _DEFAULT_MECHANISM).strip()
+    if mechanism not in MECHANISMS:
+        warnings.append(
+            f"sasl.mechanism={mechanism} is not among those of kproxy's own requests ({', '.join(MECHANISMS)}): "
+            "clients pass through with it, but kproxy cannot ask the brokers itself"
+        )
+        return Sasl(mechanism)
+    text = properties.get("sasl.jaas.config")
+    if not text:
+        raise ValueError(f"sasl.mechanism={mechanism} needs sasl.jaas.config with username and password")
+    try:
+        module = parse_jaas(text)
+    except JaasError as error:
+        raise ValueError(f"sasl.jaas.config: {error}") from None
+    missing = [name for name in ("username", "password") if name not in module.options]
+    if missing:
+        raise ValueError(f"sasl.jaas.config: {module.name} has no {' and no '.join(missing)}")
+    return Sasl(mechanism, module.options["username"], module.options["password"])
+
+
+def _listed(properties: Mapping[str, str], name: str) -> list[str]:
+    return [each.strip() for each in properties.get(name, "").split(",") if each.strip()]

@@ -1,0 +1,255 @@
+"""Transparent mode on Linux: where a connection was going before a firewall rule brought it here, and the way on.
+
+Clients and brokers keep their addresses, and nothing is rewritten: rules (:mod:`kproxy.proxy.firewall`) bring the
+connections to brokers to the proxy. With **REDIRECT** the kernel changes the destination of packets, and remembers what
+it was (``SO_ORIGINAL_DST``, linux/netfilter_ipv4.h); the proxy needs no privilege. With **TPROXY** packets stay as they
+are, and the accepted socket has the broker's address as its own (Documentation/networking/tproxy.rst); that takes
+``CAP_NET_ADMIN``, and the proxy may then use the client's address towards the broker.
+
+A connection that was made to the proxy itself has no other destination, and one of the proxy's own that a rule brought
+back would go round for ever. Both are refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from collections.abc import Container
+from contextlib import suppress
+from struct import Struct
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+Address = tuple[str, int]
+"""Host as text, without brackets, and port. IPv4 addresses are never in their IPv6 form (``::ffff:10.0.0.1``)."""
+
+_SOL_IP = 0
+_SOL_IPV6 = 41
+_SO_ORIGINAL_DST = 80  # and IP6T_SO_ORIGINAL_DST (linux/netfilter_ipv6/ip6_tables.h)
+_IP_TRANSPARENT = 19
+_IP_BIND_ADDRESS_NO_PORT = 24
+_IPV6_TRANSPARENT = 75
+_SOCKADDR_IN = Struct("!2xH4s8x")
+_SOCKADDR_IN6 = Struct("!2xH4x16s4s")
+_DISCARD = 9  # RFC 863
+_BACKLOG = 4096  # as much as net.core.somaxconn lets through
+
+
+Way = tuple[Address, Address]
+"""Where a connection comes from and where it goes."""
+
+
+class TransparentError(OSError):
+    """This system or user cannot do what was asked. The text says what to do."""
+
+
+class NotRedirectedError(Exception):
+    """A connection was made to the proxy itself, so there is no broker that it was meant for."""
+
+
+class LoopError(NotRedirectedError):
+    """A connection that the proxy made came back to it."""
+
+
+class AcceptedSocket(Protocol):
+    """The socket of an accepted connection: the standard library's, or what a transport gives as one."""
+
+    @property
+    def family(self) -> int: ...
+    def getsockname(self) -> Any: ...
+    def getpeername(self) -> Any: ...
+    def getsockopt(self, level: int, option: int, size: int, /) -> Any: ...
+
+
+def address_of(name: Any) -> Address:
+    """Return a socket's name as an address.
+
+    :param name: what ``getsockname`` and ``getpeername`` return, or the transport's ``sockname`` and ``peername``
+    """
+    host, port, *more = name
+    if "." in host:
+        return host.removeprefix("::ffff:"), port
+    return _scoped(host, more[1] if more else 0), port
+
+
+def open_listeners(host: str, port: int, tproxy: bool) -> list[socket.socket]:
+    """Return listening sockets for all addresses of a host, on one port.
+
+    :param host: name or IP address; ``localhost`` mostly has an address of either family; empty for all addresses
+    :param port: 0 lets the system choose
+    :raises TransparentError: as :func:`open_listener`, or the name is not known
+    """
+    if not host:
+        host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104  # asked for
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise TransparentError(f"cannot listen on {host}: {error.strerror}") from None
+    listeners: list[socket.socket] = []
+    try:
+        for address in dict.fromkeys(address_of(sockaddr)[0] for *_, sockaddr in found):
+            listeners.append(open_listener(address, port, tproxy))
+            port = listeners[0].getsockname()[1]
+    except BaseException:
+        for each in listeners:
+            each.close()
+        raise
+    return listeners
+
+
+def open_listener(host: str, port: int, tproxy: bool) -> socket.socket:
+    """Return a listening, non-blocking socket.
+
+    :param host: IP address; ``::`` takes IPv4 connections too
+    :param port: 0 lets the system choose
+    :param tproxy: for rules with TPROXY, which is to say that connections to any address may come in
+    :raises TransparentError: the address cannot be used, or TPROXY lacks the privilege
+    """
+    family = _family(host)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+        if tproxy:
+            _make_transparent(listener)
+        try:
+            listener.bind((host, port))
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            raise TransparentError(f"cannot listen on {_text((host, port))}: {error.strerror}") from None
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def original_destination(
+    sock: AcceptedSocket, tproxy: bool, listener: Address, own: Container[Way] = ()
+) -> Address:
+    """Return the address that the client of an accepted connection wanted.
+
+    :param sock: as accepted
+    :param listener: address of the socket that accepted it
+    :param own: the proxy's connections to brokers, such as :class:`Upstreams`
+    :raises NotRedirectedError: that is the proxy itself; its text is for the log
+    :raises LoopError: the connection is one of the proxy's own
+    :raises OSError: the connection has broken already
+    """
+    client, local = address_of(sock.getpeername()), address_of(sock.getsockname())
+    wanted = local if tproxy else _redirected_from(sock, local)
+    if wanted is not None and (client, wanted) in own:
+        raise LoopError(
+            f"kproxy's own connection to {_text(wanted)} was brought back to it. The firewall rules must leave out "
+            "the user that kproxy runs as (! --uid-owner), and nobody else may run as that user"
+        )
+    # only where TPROXY brings broker and listener to one port is it worth asking which of the two was meant
+    if wanted is None or (tproxy and wanted[1] == listener[1] and _is_here(wanted[0])):
+        raise NotRedirectedError(
+            f"the client connected to kproxy's own address {_text(local)}. In transparent mode clients use the "
+            "brokers' addresses, and firewall rules bring their connections here; no rule did for this one"
+        )
+    return wanted
+
+
+def _redirected_from(sock: AcceptedSocket, local: Address) -> Address | None:
+    """Return the destination before REDIRECT changed it, None if nothing did."""
+    try:
+        if sock.family == socket.AF_INET6 and ":" in local[0]:
+            raw = sock.getsockopt(_SOL_IPV6, _SO_ORIGINAL_DST, _SOCKADDR_IN6.size)
+            port, packed, scope = _SOCKADDR_IN6.unpack(raw)
+            host = _scoped(socket.inet_ntop(socket.AF_INET6, packed), int.from_bytes(scope, sys.byteorder))
+        else:
+            port, packed = _SOCKADDR_IN.unpack(sock.getsockopt(_SOL_IP, _SO_ORIGINAL_DST, _SOCKADDR_IN.size))
+            host = socket.inet_ntoa(packed)
+    except OSError as error:
+        # not tracked, or nobody loaded connection tracking: there is no NAT
+        if error.errno in (errno.ENOENT, errno.ENOPROTOOPT):
+            return None
+        raise
+    return None if (host, port) == local else (host, port)
+
+
+class Upstreams:
+    """Begins connections to brokers, and knows them while their sockets live.
+
+    A connection has to be known before a rule could bring it back, so it is known from the moment it begins. Where it
+    goes belongs to it: a client whose address is kept may choose the port that was chosen here for another broker.
+    """
+
+    def __init__(self) -> None:
+        self._sockets: WeakValueDictionary[Way, socket.socket] = WeakValueDictionary()
+
+    def __contains__(self, way: object) -> bool:
+        found = self._sockets.get(way)  # type: ignore[call-overload]  # of what else, there is none
+        return found is not None and found.fileno() >= 0
+
+    def begin(self, destination: Address, client: Address | None = None) -> socket.socket:
+        """Return a non-blocking socket that is on its way; ``loop.sock_connect`` waits for its arrival.
+
+        :param client: use this address (with another port) towards the broker, see :func:`open_listener` for TPROXY
+        :raises TransparentError: the client's address cannot be used
+        :raises OSError: the destination cannot be reached
+        """
+        sock = socket.socket(_family(destination[0]), socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            if client is not None:
+                _borrow(sock, address_of(client)[0])
+            with suppress(BlockingIOError):
+                sock.connect(destination)
+            self._sockets[address_of(sock.getsockname()), destination] = sock
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+
+def _borrow(sock: socket.socket, host: str) -> None:
+    _make_transparent(sock)
+    # the port is chosen on connecting, so that as many are free as there are for each broker (ip(7))
+    sock.setsockopt(_SOL_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+    try:
+        sock.bind((host, 0))
+    except OSError as error:
+        raise TransparentError(f"cannot use the client's address {host}: {error.strerror}") from None
+
+
+def _make_transparent(sock: socket.socket) -> None:
+    six = sock.family == socket.AF_INET6
+    try:
+        # either option sets the one property of the socket, for both families (net/ipv6/ipv6_sockglue.c)
+        sock.setsockopt(*((_SOL_IPV6, _IPV6_TRANSPARENT) if six else (_SOL_IP, _IP_TRANSPARENT)), 1)
+    except PermissionError:
+        raise TransparentError(
+            "TPROXY needs the capability CAP_NET_ADMIN: run kproxy as root, as a systemd service with "
+            "AmbientCapabilities=CAP_NET_ADMIN, or by 'setpriv --inh-caps +net_admin --ambient-caps +net_admin'"
+        ) from None
+    except OSError as error:
+        raise TransparentError(f"this system has no TPROXY: {error.strerror}") from None
+
+
+def _is_here(host: str) -> bool:
+    """Tell whether an address is this machine's own, or any that is routed to it."""
+    # such addresses are their own source; whether they can be bound to depends on a sysctl
+    with socket.socket(_family(host), socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, _DISCARD))  # sends nothing
+        except OSError:
+            return False
+        return address_of(probe.getsockname())[0] == host
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _scoped(host: str, scope: int) -> str:
+    """Return a link-local address with the interface that it holds on (RFC 4007)."""
+    return f"{host}%{socket.if_indextoname(scope)}" if scope else host
+
+
+def _text(address: Address) -> str:
+    return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"

@@ -1,0 +1,61 @@
+"""How the responses of an API in a version are treated on their way to the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kproxy.proxy import addresses
+
+if TYPE_CHECKING:
+    from kproxy.proxy.addresses import Rewriter, StreamedEndpoints
+
+_COLLECT = 1 << 16
+"""Bytes up to which a response is collected that could also be streamed, such as a Fetch."""
+_COLLECT_ALL = 64 << 20
+"""Bytes up to which one is collected that cannot."""
+_LOOK_AT = 1 << 20
+"""Bytes up to which one is searched for addresses whose layout is not known."""
+
+_OFTEN = frozenset({3, 10, 18, 60})
+"""Metadata, FindCoordinator, ApiVersions, DescribeCluster: nearly every response has something to rewrite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What is done.
+
+    :ivar rewrite: rewrites a whole frame, None if its layout is not known
+    :ivar stream: makes what takes addresses out of a frame that is too large to be collected, None if there is none
+    :ivar limit: bytes up to which a frame is collected
+    :ivar is_seldom_needed: whether most responses are left as they are
+    """
+
+    rewrite: Rewriter | None
+    stream: Callable[[], StreamedEndpoints] | None
+    limit: int
+    is_seldom_needed: bool
+
+
+@cache
+def treatment_of(api_key: int, version: int) -> Treatment | None:
+    """Return how responses are treated, None if they simply pass."""
+    rewrite = addresses.rewriter(api_key, version)
+    if rewrite is None:
+        unknown = addresses.unknown(api_key, version)
+        return Treatment(None, None, _LOOK_AT, False) if unknown else None
+    streamed = addresses.streams(api_key, version) is not None
+    return Treatment(
+        rewrite,
+        (lambda: _stream(api_key, version)) if streamed else None,
+        _COLLECT if streamed else _COLLECT_ALL,
+        api_key not in _OFTEN,
+    )
+
+
+def _stream(api_key: int, version: int) -> StreamedEndpoints:
+    stream = addresses.streams(api_key, version)
+    assert stream is not None
+    return stream

@@ -1,0 +1,125 @@
+"""What rules and holds decide about a frame, and what they are told of it. The session carries it out.
+
+Nothing here, and nothing that decides, touches a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, Protocol
+
+Side = Literal["request", "response"]
+
+
+@dataclass(slots=True)
+class Peers:
+    """Who talks on a connection.
+
+    :ivar connection: number, 1 for the first that the proxy accepted
+    :ivar client: address and port
+    :ivar broker: address and port of the real broker, as resolved
+    :ivar node_id: of the broker, None if it is not known (a bootstrap address)
+    :ivar client_id: of the last request that was looked at
+    """
+
+    connection: int
+    client: tuple[str, int]
+    broker: tuple[str, int]
+    node_id: int | None = None
+    client_id: str | None = None
+
+
+@dataclass(slots=True)
+class Frame:
+    """A whole frame on its way.
+
+    :ivar data: from the first byte of the size field on
+    :ivar api_key: of the request, of a response too
+    :ivar version: likewise, as asked
+    :ivar time: ns since the epoch at which its last byte came
+    :ivar request: of a response: the request it answers, if :meth:`Inspector.wants` was True for that
+    """
+
+    peers: Peers
+    side: Side
+    data: bytes
+    api_key: int
+    version: int
+    correlation_id: int
+    time: int
+    request: Frame | None = None
+
+
+class Then(Enum):
+    """What becomes of the connection after a frame."""
+
+    GO_ON = "go on"
+    CLOSE = "close"
+    RESET = "reset"
+    SWALLOW = "swallow"
+    """Nothing more is forwarded in either direction, and nothing closed: a black hole."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What to do with a frame. Made as it is, it goes on unchanged.
+
+    :ivar data: bytes to send on in the frame's place; None leaves it unchanged, ``b""`` sends nothing
+    :ivar answer: of a request that is not sent on: the whole response frame that its client gets, in its turn
+    :ivar delay: ns to wait first; what comes later on the same side of the connection waits behind
+    :ivar rate: bytes a second at which to send it, None for no bound
+    :ivar hold: the frame waits until :attr:`Hold.release` is called; its verdict then counts in place of this one
+    :ivar then: what becomes of the connection afterwards
+    :ivar comments: for the capture, see :mod:`captures.interventions`
+    """
+
+    data: bytes | None = None
+    answer: bytes | None = None
+    delay: int = 0
+    rate: float | None = None
+    hold: Hold | None = None
+    then: Then = Then.GO_ON
+    comments: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A frame that waits for somebody.
+
+    :ivar number: by which it is named, 1 for the first
+    :ivar frame: what is held
+    :ivar until: ns since the epoch at which it is released by itself
+    :ivar release: set by the session; call it once, with the verdict that counts then
+    :ivar waiting_behind: set by the session; tells how many whole frames wait behind this one
+    :ivar gone: set by the session: the connection has ended meanwhile, nobody waits for it any more
+    """
+
+    number: int
+    frame: Frame
+    until: int
+    release: Callable[[Verdict], None] = lambda _: None
+    waiting_behind: Callable[[], int] = lambda: 0
+    gone: bool = False
+
+
+GO_ON = Verdict()
+
+
+class Inspector(Protocol):
+    """Who decides about frames.
+
+    :ivar active: whether anything can be wanted at all; nobody is asked while it is False
+    """
+
+    active: bool
+
+    def wants(self, side: Side, api_key: int, version: int, peers: Peers) -> bool:
+        """Whether a frame is to be collected and shown; asked at its first bytes. Must be fast.
+
+        Asked with the side "request" too for a response that is wanted with its request, when the request comes.
+        """
+
+    def decide(self, frame: Frame) -> Verdict:
+        """Decide about a frame. Never raises."""

@@ -1,0 +1,105 @@
+"""Two decoded values compared by path.
+
+A value is what the dissectors give: dicts, lists, numbers, strings, bytes, None. Structs in lists belong together by
+what names them (topic, partition, group, node ...), whatever their order; other lists are compared by position.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+NAMES: Final = (
+    "name",
+    "topic",
+    "topic_name",
+    "topic_id",
+    "group_id",
+    "partition_index",
+    "partition",
+    "index",
+    "node_id",
+    "broker_id",
+    "member_id",
+    "transactional_id",
+    "producer_id",
+    "resource_type",
+    "resource_name",
+    "api_key",
+    "key",
+    "log_dir",
+    "user",
+    "path",
+)
+"""Fields that name structs in the lists of Kafka's messages."""
+
+
+class Absent:
+    """Stands for a value that one side does not have."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = Absent()
+
+
+class Difference(NamedTuple):
+    """One place at which two values differ.
+
+    :ivar path: ``topics[orders].partitions[0].leader_id``: elements by what names them, else by their position
+    :ivar field: the same without elements: ``topics.partitions.leader_id``
+    :ivar recorded: value of the first, :data:`ABSENT` if it has none
+    :ivar new: value of the second
+    """
+
+    path: str
+    field: str
+    recorded: Any
+    new: Any
+
+
+def differences(recorded: Any, new: Any, naming: Sequence[str] = NAMES) -> Iterator[Difference]:
+    """Yield every place at which two values differ.
+
+    :param naming: fields by which structs of a list are told apart; those that all of them have, taken together
+    """
+    yield from _value("", "", recorded, new, naming)
+
+
+def _value(path: str, field: str, recorded: Any, new: Any, naming: Sequence[str]) -> Iterator[Difference]:
+    if isinstance(recorded, Mapping) and isinstance(new, Mapping):
+        for name in dict.fromkeys((*recorded, *new)):
+            where, inner = f"{path}.{name}" if path else name, f"{field}.{name}" if field else name
+            yield from _value(where, inner, recorded.get(name, ABSENT), new.get(name, ABSENT), naming)
+    elif _is_list(recorded) and _is_list(new):
+        told_by = _told_by([*recorded, *new], naming)
+        first, second = _named(told_by, recorded), _named(told_by, new)
+        for name in dict.fromkeys((*first, *second)):
+            where = f"{path}[{name}]"
+            yield from _value(where, field, first.get(name, ABSENT), second.get(name, ABSENT), naming)
+    elif recorded != new:
+        yield Difference(path, field, recorded, new)
+
+
+def _told_by(items: Sequence[Any], naming: Sequence[str]) -> list[str]:
+    """Return the fields that name the elements of two lists; none if they have no names."""
+    if not all(isinstance(item, Mapping) for item in items):
+        return []
+    return [name for name in naming if all(item.get(name) is not None for item in items)]
+
+
+def _named(told_by: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
+    """Return the elements of a list by what they are called in paths."""
+    found: dict[str, Any] = {}
+    times: Counter[str] = Counter()
+    for index, item in enumerate(items):
+        name = "/".join(str(item[each]) for each in told_by) if told_by else str(index)
+        times[name] += 1  # what has the name of another is told apart by its place among its like
+        found[name if times[name] == 1 else f"{name}#{times[name]}"] = item
+    return found
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)

@@ -1,0 +1,87 @@
+"""Recorded offsets to live ones.
+
+Where recorded and live responses tell the same thing (where a partition begins, what a group has committed, where
+records went), the two offsets belong together. An offset between such points is moved as the nearest point below it
+is, or, where there is none, as the lowest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from captures.meaning import Names, places
+from dissectors.records import record_set
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+PRODUCE, FETCH, LIST_OFFSETS, OFFSET_FETCH = 0, 1, 2, 9
+
+
+class Offsets:
+    """Points of partitions at which a recorded offset is known to be a live one."""
+
+    def __init__(self) -> None:
+        self._points: dict[Place, tuple[list[int], list[int]]] = {}
+
+    def learn(self, place: Place, recorded: int, live: int) -> None:
+        """Note that a recorded offset is this live one; negative ones are no offsets and tell nothing."""
+        if recorded < 0 or live < 0 or self._known(place, recorded) == live:
+            return
+        before, after = self._points.setdefault(place, ([], []))
+        index = bisect_left(before, recorded)
+        if index < len(before) and before[index] == recorded:
+            after[index] = live
+        else:
+            before.insert(index, recorded)
+            after.insert(index, live)
+
+    def live(self, place: Place, recorded: int) -> int:
+        """Return the live offset for a recorded one; itself if nothing is known of the partition, or if negative."""
+        found = self._known(place, recorded)
+        return recorded if found is None or recorded < 0 else found
+
+    def _known(self, place: Place, recorded: int) -> int | None:
+        if place not in self._points:
+            return None
+        before, after = self._points[place]
+        index = max(bisect_right(before, recorded) - 1, 0)
+        return max(after[index] + recorded - before[index], 0)
+
+
+def told_offsets(
+    key: int, response: Mapping[str, Any], names: Names
+) -> Iterator[tuple[Place, tuple[int, int]]]:
+    """Yield where a response places a reader or writer: first and next offset of what it tells of a partition.
+
+    :param names: tells topics by their IDs
+    """
+    if key == PRODUCE:
+        for place, row in _rows(response["responses"], "partition_responses", names):
+            yield place, (row["base_offset"], row["base_offset"])
+    elif key == LIST_OFFSETS:
+        for place, row in _rows(response["topics"], "partitions", names):
+            offset = row["offset"] if "offset" in row else next(iter(row["old_style_offsets"]), -1)
+            yield place, (offset, offset)
+    elif key == OFFSET_FETCH:
+        for group in response.get("groups") or (response,):
+            for place, row in _rows(group.get("topics") or (), "partitions", names):
+                yield place, (row["committed_offset"], row["committed_offset"])
+    elif key == FETCH:
+        for place, row in _rows(response["responses"], "partitions", names):
+            batches = record_set(row["records"] or b"").batches
+            if batches:
+                yield place, (batches[0].base_offset, batches[-1].last_offset + 1)
+
+
+def _rows(
+    topics: Iterable[Mapping[str, Any]], holder: str, names: Names
+) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    for topic in topics:
+        name = places.topic(topic, names)
+        for row in topic[holder]:
+            number = places.index(row)
+            if number is not None and not row.get("error_code"):
+                yield (name, number), row

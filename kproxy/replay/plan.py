@@ -1,0 +1,313 @@
+"""Which recorded requests are sent, when and after what, and why the others are not.
+
+**Order.** A client sent a request knowing what it had been told until then. So a request waits for the exchanges that
+its client had answered before it sent it, on whatever connection; what it had in flight at that moment stays in
+flight, so pipelining is as recorded. A client is told by its host and client ID. Between clients only time decides.
+
+**Time.** With a speed, a request is not sent before its time, counted from the first one, divided by that speed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+from captures.exchanges import Exchange, Flag
+from captures.meaning import producers_in, topics_in
+from dissectors.apis import api
+from dissectors.knowledge import Knowledge
+from kproxy.replay import permission
+from kproxy.replay.cluster import LiveCluster, Route
+from kproxy.replay.encoding import NotSendableError, encoded
+from kproxy.replay.fetch_sessions import FETCH, known_whole
+from kproxy.replay.mapping import ValueMapping
+from kproxy.replay.producers import Producer
+
+PRODUCE, METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID, END_TXN, DESCRIBE_CLUSTER = 0, 3, 10, 22, 26, 60
+_TRANSACTIONAL = frozenset({PRODUCE, INIT_PRODUCER_ID, 24, 25, END_TXN, 28})
+
+NOT_CAPTURED = "the request was not captured"
+UNDECODED = "not decoded to its end"
+NOT_INTRODUCED = "its producer ID was given before the capture"
+SESSION_BEGAN_BEFORE = "its fetch session began before the capture"
+
+
+@dataclass(slots=True)
+class Step:
+    """A request that is sent.
+
+    :ivar index: of its exchange, as :meth:`~captures.exchanges.ExchangeReader.exchange` takes it
+    :ivar sent_version: the version in which it is sent
+    :ivar time: ns since the epoch at which the recorded one was sent
+    :ivar node: the recorded broker: its node ID, or a negative number that tells it from others
+    :ivar after: steps that have to be done before, by their place in :attr:`Plan.steps`
+    :ivar answered: whether a response is due
+    """
+
+    index: int
+    number: int
+    connection: int
+    api_key: int
+    version: int
+    sent_version: int
+    time: int
+    node: int
+    route: Route
+    after: tuple[int, ...] = ()
+    answered: bool = True
+
+
+@dataclass(slots=True)
+class PlanRow:
+    """The requests of one connection and API.
+
+    :ivar versions: recorded and sent version
+    :ivar left_out: why requests are not sent, and how many
+    :ivar targets: where the others go, and how many: a broker, or ``coordinator of billing``
+    :ivar led_elsewhere: partitions in them that the broker they go to does not lead
+    """
+
+    connection: int
+    client: str
+    broker: str
+    client_id: str | None
+    api: str
+    sent: int = 0
+    versions: Counter[tuple[int, int]] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    targets: Counter[str] = field(default_factory=Counter)
+    led_elsewhere: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented shape (``docs/replay.md``)."""
+        return {
+            "connection": self.connection,
+            "client": self.client,
+            "broker": self.broker,
+            "client_id": self.client_id,
+            "api": self.api,
+            "send": self.sent,
+            "versions": [
+                {"recorded": before, "sent": after, "count": count}
+                for (before, after), count in sorted(self.versions.items())
+            ],
+            "targets": dict(self.targets),
+            "led_elsewhere": self.led_elsewhere,
+            "left_out": dict(self.left_out),
+        }
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is going to be done.
+
+    :ivar steps: in the order in which the requests were recorded
+    :ivar rows: by connection and API
+    :ivar producers: recorded producers that no recorded InitProducerId introduces: kproxy asks for IDs in their place
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    rows: dict[tuple[int, str], PlanRow] = field(default_factory=dict)
+    producers: set[Producer] = field(default_factory=set)
+
+    @property
+    def duration(self) -> int:
+        """Ns from the first request that is sent to the last, as recorded."""
+        return self.steps[-1].time - self.steps[0].time if self.steps else 0
+
+    @property
+    def left_out(self) -> int:
+        """How many requests are not sent."""
+        return sum(row.left_out.total() for row in self.rows.values())
+
+
+def named_topics(exchanges: Iterable[Exchange], allowed: frozenset[int], knowledge: Knowledge) -> set[str]:
+    """Return the topics that requests name which may be sent.
+
+    :param knowledge: tells topics of recorded IDs
+    """
+    found: set[str] = set()
+    for exchange in exchanges:
+        request = exchange.request
+        if request is None or request.value is None or request.problems or request.version is None:
+            continue
+        if not permission.refusal(request.key, request.asked, request.value, allowed):
+            found.update(topics_in(request.key, request.version, request.value, knowledge.topic_name))
+    return found
+
+
+NODE_TELLING = frozenset({METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER})
+"""APIs whose exchanges are worth showing to :func:`recorded_nodes`."""
+
+
+def recorded_nodes(exchanges: Iterable[Exchange]) -> dict[str, int]:
+    """Return the node IDs of recorded brokers by address, ``host:port`` as it was advertised."""
+    found: dict[str, int] = {}
+    for exchange in exchanges:
+        if exchange.response is not None and exchange.response.value is not None:
+            found.update(_nodes(exchange.api_key, exchange.response.value))
+    return found
+
+
+def _nodes(key: int | None, response: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield addresses of brokers, with their node IDs."""
+    rows: Sequence[Mapping[str, Any]] = ()
+    if key in (METADATA, DESCRIBE_CLUSTER) and response.get("endpoint_type", 1) == 1:
+        rows = response.get("brokers") or ()
+    elif key == FIND_COORDINATOR:
+        rows = response.get("coordinators") or (response,)
+    for row in rows:
+        node = row.get("node_id", row.get("broker_id", -1))
+        if row.get("host") and node >= 0:
+            host = f"[{row['host']}]" if ":" in row["host"] else row["host"]
+            yield f"{host}:{row.get('port')}", node
+
+
+class Planner:
+    """Makes a plan, exchange by exchange.
+
+    :param knowledge: tells topics of recorded IDs; filled already
+    :param nodes: what :func:`recorded_nodes` found
+    :param answer_times: ns since the epoch of the response's last byte, by row of the exchange table
+    """
+
+    def __init__(
+        self,
+        cluster: LiveCluster,
+        allowed: frozenset[int],
+        knowledge: Knowledge,
+        nodes: Mapping[str, int],
+        answer_times: Sequence[int],
+    ) -> None:
+        self.plan = Plan()
+        self._cluster = cluster
+        self._allowed = allowed
+        self._nodes = dict(nodes)
+        self._answer_times = answer_times
+        self._values = ValueMapping(knowledge, cluster)
+        self._clients: dict[tuple[str, str | None], _Client] = {}
+        self._introduced: set[Producer] = set()
+
+    def add(self, index: int, exchange: Exchange) -> None:
+        """Plan one exchange; they come in the order of their requests.
+
+        :param index: as :meth:`~captures.exchanges.ExchangeReader.exchange` takes it
+        """
+        row = self._row(exchange)
+        try:
+            step = self._step(index, exchange)
+        except NotSendableError as error:
+            row.left_out[str(error)] += 1
+            return
+        client = exchange.client.rpartition(":")[0], exchange.client_id
+        order = self._clients.setdefault(client, _Client())
+        step.after = order.told_before(step)
+        if step.answered and exchange.response_size:
+            order.answer(int(self._answer_times[exchange.row]), len(self.plan.steps), step.connection)
+        self.plan.steps.append(step)
+        row.sent += 1
+        row.versions[step.version, step.sent_version] += 1
+        row.targets[self._target(step)] += 1
+        row.led_elsewhere += step.route.others
+
+    def _row(self, exchange: Exchange) -> PlanRow:
+        name = exchange.connection, exchange.api
+        found = self.plan.rows.get(name)
+        if found is None:
+            found = self.plan.rows[name] = PlanRow(
+                exchange.connection, exchange.client, exchange.broker, exchange.client_id, exchange.api
+            )
+        return found
+
+    def _step(self, index: int, exchange: Exchange) -> Step:
+        """Return the step of a request.
+
+        :raises NotSendableError: if it is not sent
+        """
+        request = exchange.request
+        if Flag.SASL_TOKEN in exchange.flag:
+            raise NotSendableError(permission.SASL)
+        if request is None:
+            raise NotSendableError(NOT_CAPTURED)
+        key, version, body = request.key, request.asked, request.value
+        if body is None or request.problems or request.version != version:
+            raise NotSendableError(UNDECODED if api(key) else permission.UNKNOWN)
+        reason = permission.refusal(key, version, body, self._allowed)
+        if reason:
+            raise NotSendableError(reason)
+        made, session = self._values.request(key, version, body)
+        response = exchange.response.value if exchange.response is not None else None
+        if key == FETCH:
+            self._values.sessions.recorded(session, response)
+            if not known_whole(session, body):
+                raise NotSendableError(SESSION_BEGAN_BEFORE)
+        sent_version = encoded(key, version, made, self._cluster.versions, self._cluster).version
+        self._check_producers(key, version, body)
+        if key in (INIT_PRODUCER_ID, END_TXN) and response and response.get("producer_id", -1) >= 0:
+            self._introduced.add((response["producer_id"], response["producer_epoch"]))
+        return Step(
+            index=index,
+            number=exchange.number,
+            connection=exchange.connection,
+            api_key=key,
+            version=version,
+            sent_version=sent_version,
+            time=exchange.time,
+            node=self._node(exchange),
+            route=self._cluster.route(key, version, made),
+            answered=not (key == PRODUCE and body["acks"] == 0),
+        )
+
+    def _check_producers(self, key: int, version: int, body: Mapping[str, Any]) -> None:
+        """See that each producer of a request will have an ID of the live cluster.
+
+        :raises NotSendableError: if it is one of a transaction whose beginning was not captured: with the recorded ID
+            the request would meddle in whatever transaction has that ID there
+        """
+        unknown = {(each.producer_id, each.epoch) for each in producers_in(key, version, body)}
+        unknown -= self._introduced
+        if not unknown:
+            return
+        if key == PRODUCE and body.get("transactional_id") is None:
+            self.plan.producers |= unknown
+        elif key in _TRANSACTIONAL:
+            raise NotSendableError(NOT_INTRODUCED)
+
+    def _node(self, exchange: Exchange) -> int:
+        """Return the recorded broker's node ID, a negative number that tells it from others if none was told."""
+        for address in (exchange.broker, *exchange.broker_names):
+            if address in self._nodes:
+                return self._nodes[address]
+        unknown = sum(node < 0 for node in self._nodes.values())
+        return self._nodes.setdefault(exchange.broker, -1 - unknown)
+
+    def _target(self, step: Step) -> str:
+        if step.route.kind == "coordinator":
+            return f"coordinator of {step.route.key[1]}"
+        return str(self._cluster.target(step.route, step.node))
+
+
+class _Client:
+    """What a client had been told at each moment of the recording."""
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[int, int, int]] = []
+        self._told: list[tuple[int, int]] = []  # connection, step
+        self._read: dict[int, int] = {}
+
+    def answer(self, time: int, step: int, connection: int) -> None:
+        """Note when a step was answered."""
+        heappush(self._coming, (time, step, connection))
+
+    def told_before(self, step: Step) -> tuple[int, ...]:
+        """Return the steps that a step comes after, but those that an earlier one of its connection came after."""
+        while self._coming and self._coming[0][0] <= step.time:
+            _, other, connection = heappop(self._coming)
+            self._told.append((connection, other))
+        begin = self._read.get(step.connection, 0)
+        self._read[step.connection] = len(self._told)
+        # responses come in order: the last of a connection stands for those before it
+        return tuple(dict(self._told[begin:]).values())

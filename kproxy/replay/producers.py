@@ -1,0 +1,48 @@
+"""Producer IDs inside record batches.
+
+The producer ID and epoch of a batch stand in its header, in the part that its checksum covers
+(``DefaultRecordBatch.java``); nothing else of the batch changes with them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+import crc32c
+
+from dissectors.records import Batch, record_set
+from dissectors.records.batch import CRC_START, HEADER
+
+Producer = tuple[int, int]
+"""Producer ID and epoch."""
+
+_CRC = struct.Struct(">I")
+_PRODUCER = struct.Struct(">qh")
+_CRC_AT = CRC_START - _CRC.size
+_PRODUCER_AT = HEADER.size - struct.calcsize(">qhii")
+
+
+def with_producers(records: bytes | None, replace: Callable[[Producer], Producer]) -> bytes | None:
+    """Return a records field whose batches have other producers, with their checksums made right.
+
+    :param replace: tells who takes the place of a producer
+    """
+    out: bytearray | None = None
+    for batch in _batches(records):
+        before = batch.producer_id, batch.producer_epoch
+        after = replace(before)
+        if after == before:
+            continue
+        if out is None:
+            out = bytearray(records or b"")
+        _PRODUCER.pack_into(out, batch.start + _PRODUCER_AT, *after)
+        crc = crc32c.crc32c(bytes(out[batch.start + CRC_START : batch.end]))
+        _CRC.pack_into(out, batch.start + _CRC_AT, crc)
+    return records if out is None else bytes(out)
+
+
+def _batches(records: bytes | None) -> Iterator[Batch]:
+    for batch in record_set(records or b"").batches:
+        if batch.magic == 2 and batch.producer_id >= 0 and batch.crc_valid:
+            yield batch

@@ -1,0 +1,171 @@
+"""What came of a replay: each exchange's outcome, and all of them added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from captures.analysis.percentiles import Percentiles, Times
+from dissectors.apis import api_name
+from kproxy.replay.differences import Difference
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One exchange that was made again.
+
+    :ivar number: of the exchange in the capture
+    :ivar version: of the recorded request
+    :ivar sent_version: of the request that was sent
+    :ivar broker: to which, empty if it was not sent
+    :ivar recorded_latency: ns, None if there is no recorded response
+    :ivar latency: ns from the request being handed to the system until the response was there, None without one
+    :ivar recorded_errors: error codes of the recorded response, in order
+    :ivar recorded: its gist
+    :ivar new: the live response's gist
+    :ivar expected: fields that differ and have to
+    :ivar failure: why there is no live response where one was due; empty if there is
+    :ivar comparable: whether both responses are there
+    """
+
+    number: int
+    connection: int
+    api_key: int
+    version: int
+    sent_version: int
+    asked: str = ""
+    broker: str = ""
+    recorded_latency: int | None = None
+    latency: int | None = None
+    recorded_errors: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
+    recorded: str = ""
+    new: str = ""
+    differences: list[Difference] = field(default_factory=list)
+    expected: frozenset[str] = frozenset()
+    failure: str = ""
+    comparable: bool = False
+
+    @property
+    def api(self) -> str:
+        """Name of the API."""
+        return api_name(self.api_key)
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs that need not, as far as there are two responses to compare."""
+        return not self.failure and not self.differences
+
+
+@dataclass(slots=True)
+class ApiResult:
+    """The outcomes of one API.
+
+    :ivar other_errors: exchanges whose responses have other error codes than were recorded
+    :ivar not_compared: answered exchanges without a recorded response, or that have none (acks=0)
+    """
+
+    api: str
+    sent: int = 0
+    same: int = 0
+    differing: int = 0
+    other_errors: int = 0
+    failed: int = 0
+    not_compared: int = 0
+    recorded_latency: Times = field(default_factory=Times)
+    latency: Times = field(default_factory=Times)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented shape (``docs/replay.md``)."""
+        return {
+            "api": self.api,
+            "sent": self.sent,
+            "same": self.same,
+            "differing": self.differing,
+            "other_errors": self.other_errors,
+            "failed": self.failed,
+            "not_compared": self.not_compared,
+            "recorded_latency": _percentiles(self.recorded_latency.percentiles()),
+            "latency": _percentiles(self.latency.percentiles()),
+        }
+
+
+def _percentiles(times: Percentiles | None) -> dict[str, int] | None:
+    return None if times is None else times.to_json()
+
+
+@dataclass(slots=True)
+class Group:
+    """Differences of one field of one API's responses.
+
+    :ivar count: how many there are
+    :ivar exchange: number of the first exchange with one
+    :ivar example: the first
+    """
+
+    api: str
+    exchange: int
+    example: Difference
+    count: int = 0
+
+
+class Results:
+    """Outcomes added up.
+
+    :ivar apis: by name, in the order in which they were met
+    :ivar groups: differences by API and field
+    :ivar expected: fields that differed and had to, and in how many exchanges
+    :ivar failures: why requests were not answered, and how many
+    """
+
+    def __init__(self) -> None:
+        self.apis: dict[str, ApiResult] = {}
+        self.groups: dict[tuple[str, str], Group] = {}
+        self.expected: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one outcome."""
+        row = self.apis.setdefault(outcome.api, ApiResult(outcome.api))
+        row.sent += 1
+        if outcome.failure:
+            row.failed += 1
+            self.failures[outcome.failure] += 1
+        elif not outcome.comparable:
+            row.not_compared += 1
+        elif outcome.differences:
+            row.differing += 1
+        else:
+            row.same += 1
+        if outcome.comparable:
+            row.other_errors += Counter(outcome.recorded_errors) != Counter(outcome.errors)
+            if outcome.recorded_latency is not None:
+                row.recorded_latency.add(outcome.recorded_latency)
+        if outcome.latency is not None:
+            row.latency.add(outcome.latency)
+        self.expected.update(outcome.expected)
+        for each in outcome.differences:
+            name = outcome.api, each.field
+            group = self.groups.setdefault(name, Group(outcome.api, outcome.number, each))
+            group.count += 1
+
+    @property
+    def sent(self) -> int:
+        """How many requests were due and tried."""
+        return sum(row.sent for row in self.apis.values())
+
+    @property
+    def differing(self) -> int:
+        """How many responses differ."""
+        return sum(row.differing for row in self.apis.values())
+
+    @property
+    def failed(self) -> int:
+        """How many requests were not answered."""
+        return sum(row.failed for row in self.apis.values())
+
+    @property
+    def same(self) -> bool:
+        """Whether all went as recorded."""
+        return not self.differing and not self.failed

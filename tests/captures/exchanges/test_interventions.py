@@ -1,0 +1,189 @@
+"""What the proxy did, on the exchanges to which it was done; and what the kernel told, on the connections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from captures.exchanges import Capture, ExchangeReader
+from captures.exchanges.notes import Note, Notes, told_in
+from captures.exchanges.samples import Samples
+from captures.filters import compile_filter, context_of
+from captures.interventions import Interventions, TcpSample
+from captures.live import capture as live
+from captures.live.capture import GrowingCapture
+from captures.packets import open_files
+from tests.captures.exchanges.proxied import (
+    DELAYED,
+    HELD,
+    REWRITTEN,
+    SAMPLE,
+    Recording,
+    metadata,
+    rewritten,
+)
+from tests.captures.export.files import exported, opened
+from tests.captures.packets.kit import BROKER, Conversation
+
+DONE = [
+    Interventions((), (REWRITTEN,)),
+    Interventions((DELAYED,), (HELD,)),
+    Interventions(),
+]
+
+
+def done_in(capture: Capture) -> list[Interventions]:
+    return [exchange.interventions for exchange in ExchangeReader(capture)]
+
+
+def test_each_exchange_has_its_own(tmp_path: Path) -> None:
+    capture = opened(rewritten(tmp_path / "proxied.pcapng"))
+    exchanges = list(ExchangeReader(capture))
+    assert [exchange.interventions for exchange in exchanges] == DONE
+    assert [exchange.note for exchange in exchanges] == [Note(), Note("look", True), Note()]
+    assert [exchange.flags for exchange in exchanges] == [["changed"], ["fault", "held"], []]
+    assert exchanges[0].response is not None
+    assert exchanges[0].response.value["brokers"][0]["host"] == "kafka1"
+    assert capture.notes.unplaced == [len(capture.notes._table) * 2 + 5]
+
+
+def test_a_pipelined_neighbour_has_none(tmp_path: Path) -> None:
+    recording = Recording()
+    pairs = [metadata(number) for number in range(4)]
+    recording.data(0, b"".join(asked for asked, _ in pairs[:2]))
+    recording.data(0, pairs[2][0], DELAYED)
+    recording.data(0, pairs[3][0])
+    for number, (_, answered) in enumerate(pairs):
+        recording.data(1, answered, *([REWRITTEN] if number == 1 else []))
+    done = done_in(opened(recording.write(tmp_path / "pipelined.pcapng")))
+    assert done == [Interventions(), DONE[0], Interventions((DELAYED,)), Interventions()]
+
+
+def test_a_large_frame_is_told_of_on_its_first_packet(tmp_path: Path) -> None:
+    recording = Recording()
+    asked, answered = metadata(1, host="h" * 3000)
+    recording.data(0, asked)
+    recording.data(1, answered[:1000], REWRITTEN)
+    recording.data(1, answered[1000:])
+    assert done_in(opened(recording.write(tmp_path / "large.pcapng"))) == [DONE[0]]
+
+
+@pytest.mark.parametrize("synthetic", [False, True])
+def test_export_keeps_it(tmp_path: Path, synthetic: bool) -> None:
+    capture, out = opened(rewritten(tmp_path / "proxied.pcapng")), tmp_path / "out.pcapng"
+    exported(capture, out, synthetic=synthetic)
+    again = opened(out)
+    assert done_in(again) == DONE
+    assert again.notes.all() == capture.notes.all()
+
+
+def test_a_user_cannot_take_it_away(tmp_path: Path) -> None:
+    capture, out = opened(rewritten(tmp_path / "proxied.pcapng")), tmp_path / "out.pcapng"
+    for row in range(3):
+        capture.notes.comment(row, "mine")
+        capture.notes.mark(row, marked=False)
+    assert done_in(capture) == DONE
+    exported(capture, out)
+    again = opened(out)
+    assert done_in(again) == DONE
+    assert [again.notes.of(row) for row in range(3)] == [Note("mine")] * 3
+
+
+def test_a_scrubbed_export_keeps_addresses_only(tmp_path: Path) -> None:
+    out = tmp_path / "out.pcapng"
+    exported(opened(rewritten(tmp_path / "proxied.pcapng")), out, scrub=True)
+    assert done_in(opened(out)) == DONE
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("changed", {1}),
+        ("not changed", {2, 3}),
+        ("fault", {2}),
+        ("fault ~ delayed", {2}),
+        ("fault contains '200ms'", {2}),
+        ("fault ~ truncated", set()),
+        ("held", {2}),
+        ("held > 2s", {2}),
+        ("held > 3s", set()),
+        ("answered_by_kproxy or not_forwarded", set()),
+        ("flags == held", {2}),
+        ("flags == changed or flags == fault", {1, 2}),
+        ("marked and comment == look", {2}),
+        ("comment ~ kproxy", set()),
+    ],
+)
+def test_filters_ask_for_it(tmp_path: Path, text: str, numbers: set[int]) -> None:
+    reader = ExchangeReader(opened(rewritten(tmp_path / "proxied.pcapng")))
+    wanted, context = compile_filter(text), context_of(reader)
+    assert {index + 1 for index in wanted.select(reader, context).tolist()} == numbers
+    assert {exchange.number for exchange in reader if wanted.match(exchange, context)} == numbers
+
+
+# ---------------------------------------------------------------- samples
+def test_samples_belong_to_connections(tmp_path: Path) -> None:
+    capture = opened(rewritten(tmp_path / "proxied.pcapng"))
+    assert [(sample.connection, sample.values.side, sample.values.rtt_us) for sample in capture.samples] == [
+        (0, "broker", 210),
+        (0, "client", 40),
+    ]
+    first, last = capture.samples
+    assert first.values == SAMPLE
+    assert first.time < last.time == capture.latest
+    assert capture.samples.of(0) == [first, last]
+    assert capture.samples.of(1) == []
+
+
+def test_of_several_connections_between_the_same_ends_the_latest_is_meant() -> None:
+    class Three(SimpleNamespace):
+        def __len__(self) -> int:
+            return 3
+
+    connections = Three(a=np.array([1, 5, 1]), b=np.array([2, 2, 2]), first_number=np.array([1, 2, 30]))
+    samples = Samples(connections)  # type: ignore[arg-type]
+    block = SimpleNamespace(
+        number=np.array([10, 11, 40]),
+        src=np.array([2, 5, 1]),
+        dst=np.array([1, 2, 2]),
+        time=np.array([7, 8, 9]),
+    )
+    samples.take(block, {number: [TcpSample(side="client")] for number in (10, 11, 40)})  # type: ignore[arg-type]
+    assert [(sample.time, sample.connection) for sample in samples] == [(7, 0), (8, 1), (9, 2)]
+    samples.forget(9)
+    assert [sample.time for sample in samples] == [9]
+
+
+# ---------------------------------------------------------------- days of it
+def test_what_was_shown_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_FORGET_EVERY", 0.0)
+    monkeypatch.setattr(live, "REMEMBERED", 20_000_000)  # 20 packets of a Conversation
+    recording = Recording(Conversation(broker=BROKER))
+    for number in range(1000):
+        asked, answered = metadata(number)
+        recording.data(0, asked, DELAYED)
+        recording.data(1, answered, REWRITTEN)
+        recording.note(1, SAMPLE)
+    path = recording.write(tmp_path / "long.pcapng")
+    capture = GrowingCapture(open_files([str(path)]), 4096)
+    reader, shown, most = ExchangeReader(capture, live=True), [], 0
+    for rows in capture.updates():
+        shown += [exchange.interventions for exchange in reader.take(rows.tolist())]
+        most = max(most, _kept(capture.notes), len(capture.samples))
+    assert shown == [Interventions((DELAYED,), (REWRITTEN,))] * 1000
+    assert most < 200
+
+
+def _kept(notes: Notes) -> int:
+    sizes = [len(each) for each in (notes._interventions, notes._read_at, notes._packets, notes._comments)]
+    return max(*sizes, sum(map(len, notes._places.values())))
+
+
+def test_lines_of_users_and_of_the_proxy() -> None:
+    told = told_in('a\nkproxy: {"answered":true}\nb\nkproxy: {"tcp":{"side":"client"}}\nkproxy: c')
+    assert told.own == "a\nb\nkproxy: c"
+    assert len(told.interventions) == len(told.samples) == 1
+    assert len(told.lines) == 2

@@ -1,0 +1,288 @@
+"""``kproxy proxy`` as its users run it: a process with its own processes, real sockets, a fake broker behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kproxy.cli import main
+from kproxy.proxy.run_folder import leftovers, running
+from tests.kproxy.fake_broker import METADATA, FakeBroker
+from tests.kproxy.proxy.planes import request
+
+HEARTBEAT = 12
+PATIENCE = 30.0
+ASKED = {"topics": None, "allow_auto_topic_creation": False}
+LIVING = {"group_id": "orders-group", "generation_id": 1, "member_id": "m"}
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[FakeBroker]:
+    """A broker in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    fake = FakeBroker()
+    asyncio.run_coroutine_threadsafe(fake.start(), loop).result(PATIENCE)
+    yield fake
+    asyncio.run_coroutine_threadsafe(fake.stop(), loop).result(PATIENCE)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(PATIENCE)
+    loop.close()
+
+
+class Proxy:
+    """A running ``kproxy proxy``; what it prints is read by threads."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kproxy", "proxy", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "COLUMNS": "200"},
+        )
+        self.lines: Queue[str] = Queue()
+        self.notices: Queue[str] = Queue()
+        self._threads = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self.lines)),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.notices)),
+        ]
+        for thread in self._threads:
+            thread.start()
+        self.port = int(self.notice(r"listening on 127.0.0.1:(\d+)")[1])
+
+    @staticmethod
+    def _read(stream: Any, into: Queue[str]) -> None:
+        with stream:
+            for line in stream:
+                into.put(line.rstrip("\n"))
+        into.put("")
+
+    def notice(self, pattern: str) -> re.Match[str]:
+        """Return the next notice that a pattern is found in."""
+        return self._next(self.notices, pattern)
+
+    def line(self, pattern: str) -> re.Match[str]:
+        """Return the next printed line that a pattern is found in."""
+        return self._next(self.lines, pattern)
+
+    @staticmethod
+    def _next(queue: Queue[str], pattern: str) -> re.Match[str]:
+        met = []
+        while True:
+            text = queue.get(timeout=PATIENCE)
+            found = re.search(pattern, text)
+            if found:
+                return found
+            met.append(text)
+            assert text or not met[:-1] or queue.qsize(), f"{pattern!r} is in none of {met}"
+
+    def end(self, number: int = signal.SIGINT) -> int:
+        """Ask for the end; return the exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        code = self.process.wait(PATIENCE)
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        return code
+
+
+@contextmanager
+def proxy(*arguments: str) -> Iterator[Proxy]:
+    started = Proxy("--listen", "127.0.0.1:0", *arguments)
+    try:
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.process.kill()
+        started.wait()
+
+
+def ask(port: int, *frames: bytes) -> list[bytes]:
+    """Send frames over a connection of their own; return as many."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        connection.sendall(b"".join(frames))
+        stream = connection.makefile("rb")
+        got = []
+        for _ in frames:
+            size = stream.read(4)
+            got.append(size + stream.read(int.from_bytes(size)))
+        stream.close()
+        return got
+
+
+# ---------------------------------------------------------------- shown and recorded
+def test_exchanges_are_shown_while_they_happen(broker: FakeBroker) -> None:
+    with proxy("-b", f"127.0.0.1:{broker.port}") as running_proxy:
+        ask(running_proxy.port, request(METADATA, 12, ASKED), request(HEARTBEAT, 0, LIVING, 2))
+        running_proxy.line(r"Metadata v12 .*1 broker.*\[changed\]")
+        running_proxy.line(r"Heartbeat v0 +orders-group")
+        assert running_proxy.end() == 0
+        running_proxy.notice(r"2 exchanges of 1 client .* 2 ok")
+    assert not running()
+    assert not leftovers()
+
+
+def test_json_and_a_filter_for_programs(broker: FakeBroker) -> None:
+    with proxy("-b", f"127.0.0.1:{broker.port}", "--json", "-Y", "api == Metadata") as running_proxy:
+        ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1), request(METADATA, 12, ASKED, 2))
+        shown = json.loads(running_proxy.lines.get(timeout=PATIENCE))
+        assert shown["api"] == "Metadata"
+        (change,) = [
+            each for each in shown["kproxy"]["response"]["changed"] if each["path"] == "brokers[0].port"
+        ]
+        assert change["sent"] == broker.port
+        assert change["got"] != broker.port
+        assert shown["response"]["brokers"][0]["port"] == broker.port
+        assert running_proxy.end(signal.SIGTERM) == 0
+
+
+def test_everything_is_appended_to_a_file(broker: FakeBroker, tmp_path: Path) -> None:
+    path = tmp_path / "said.pcapng"
+    for correlation_id in (1, 2):
+        with proxy("-b", f"127.0.0.1:{broker.port}", "-q", "-w", str(path)) as running_proxy:
+            ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, correlation_id))
+            assert running_proxy.end() == 0
+    result = CliRunner().invoke(main, ["read", "--json", str(path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert [json.loads(line)["correlation_id"] for line in result.stdout.splitlines()] == [1, 2]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_an_unclean_end_leaves_is_named(broker: FakeBroker) -> None:
+    with proxy("-b", f"127.0.0.1:{broker.port}", "-q") as running_proxy:
+        ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1))
+        (run,) = running()
+        os.kill(run.pid, signal.SIGKILL)
+        running_proxy.notice("forwarding ended unexpectedly")
+        assert running_proxy.wait() == 1
+    result = CliRunner().invoke(main, ["read", "--json", run.capture], catch_exceptions=False)
+    assert [json.loads(line)["api"] for line in result.stdout.splitlines()] == ["Heartbeat"]
+    started = Proxy("--listen", "127.0.0.1:0", "--stub", "-q")
+    assert started.end() == 0
+    with pytest.raises(AssertionError):  # it was said before it listened
+        started.notice("an earlier proxy")
+    assert [left.path for left in leftovers()] == [run.path]
+
+
+def test_the_flight_recorder_keeps_what_surrounds_a_match(broker: FakeBroker, tmp_path: Path) -> None:
+    options = ["-q", "--keep", "api == Heartbeat", "--keep-dir", str(tmp_path), "--after", "100ms"]
+    with proxy("-b", f"127.0.0.1:{broker.port}", *options) as running_proxy:
+        ask(running_proxy.port, request(METADATA, 12, ASKED), request(HEARTBEAT, 0, LIVING, 2))
+        running_proxy.notice(r"kept [\d,]+ packets around Heartbeat")
+        assert running_proxy.end() == 0
+    kept = sorted(tmp_path.glob("*Heartbeat*.pcapng"))
+    result = CliRunner().invoke(main, ["read", "--json", str(kept[0])], catch_exceptions=False)
+    assert "Heartbeat" in [json.loads(line)["api"] for line in result.stdout.splitlines()]
+
+
+def test_metrics_are_served(broker: FakeBroker) -> None:
+    pytest.importorskip("prometheus_client")
+    with proxy("-b", f"127.0.0.1:{broker.port}", "--metrics", "0") as running_proxy:
+        url = running_proxy.notice(r"metrics are at (http\S+)")[1]
+        ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1))
+        running_proxy.line("Heartbeat")
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            text = answer.read().decode()
+        assert re.search(r'kproxy_requests_total\{[^}]*api="Heartbeat"[^}]*\} 1', text)
+        assert running_proxy.end() == 0
+
+
+def test_a_fault_is_applied_and_shown(broker: FakeBroker) -> None:
+    rule = "api == Heartbeat => error REBALANCE_IN_PROGRESS"
+    with proxy("-b", f"127.0.0.1:{broker.port}", "--fault", rule) as running_proxy:
+        (answer,) = ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1))
+        assert int.from_bytes(answer[8:10]) == 27
+        running_proxy.line(r"Heartbeat v0 .*REBALANCE_IN_PROGRESS")
+        assert running_proxy.end() == 0
+
+
+def test_a_stub_needs_no_broker() -> None:
+    with proxy("--stub") as running_proxy:
+        ask(running_proxy.port, request(METADATA, 12, ASKED))
+        running_proxy.line(r"Metadata v12 .*1 broker")
+        assert running_proxy.end() == 0
+
+
+def test_in_the_background_it_goes_on_without_a_terminal(broker: FakeBroker) -> None:
+    started = Proxy("--listen", "127.0.0.1:0", "-b", f"127.0.0.1:{broker.port}", "--detach")
+    assert started.wait() == 0
+    try:
+        ask(started.port, request(HEARTBEAT, 0, LIVING, 1))
+        (run,) = running()
+        drained = CliRunner().invoke(main, ["ctl", "drain"], catch_exceptions=False)
+        assert drained.exit_code == 0
+    finally:
+        for left in running():
+            os.kill(left.pid, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE
+    while run.path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not run.path.exists()
+
+
+# ---------------------------------------------------------------- refused
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "say with -b which broker"),
+        (["-b", "a:1,b:2", "--mode", "passthrough"], "give one address with -b"),
+        (["-b", "a:1", "--listen", "0.0.0.0:9092"], "say which with --advertise HOST"),
+        (["-b", "a:1", "--listen", ":9092"], "say which with --advertise HOST"),
+        (["-b", "a:1", "--ports", "9093"], "is no choice of ports"),
+        (["-b", "a:x"], "is no address"),
+        (["-b", "a:1", "--cert", __file__], "--cert and --key belong together"),
+        (["-b", "a:1", "--client-ca", __file__], "give --cert and --key, or --client-tls"),
+        (["-b", "a:1", "--no-capture", "-w", "x"], "give one of them"),
+        (["-b", "a:1", "--no-capture", "--json"], "nothing to show"),
+        (["-b", "a:1", "--tproxy"], "is for --mode transparent"),
+        (["-b", "a:1", "--rotate-size", "1MB"], "about the file of -w"),
+        (["-b", "a:1", "--fault", "api == Nonsense => drop"], "the rule is not understood"),
+        (["-b", "a:1", "--fault", "true => drop"], ""),
+        (["-b", "a:1", "--hold", "api =="], "the rule is not understood"),
+        (["-b", "a:1", "--command-config", "/nowhere"], "does not exist"),
+        (["--stub", "--no-forward"], "give one of them"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(main, ["proxy", *arguments])
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+
+
+def test_a_port_that_is_taken_is_named(broker: FakeBroker) -> None:
+    at = f"127.0.0.1:{broker.port}"
+    ended = subprocess.run(
+        [sys.executable, "-m", "kproxy", "proxy", "-b", at, "--listen", at],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == 1
+    assert f"{at}: Address already in use" in ended.stderr

@@ -1,0 +1,157 @@
+"""A data plane in the loop of a test, and a client that says frames to it byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import uvloop
+
+from dissectors.apis import api
+from dissectors.frames import decode_response
+from dissectors.headers import RequestHeader, request_header_version
+from kproxy.proxy.plane import Plane
+from kproxy.proxy.reports import Reports
+from kproxy.proxy.run_folder import RunFolder
+from kproxy.proxy.settings import Address, Recorded, Settings
+
+UNRECORDED = Recorded(on=False)
+PATIENCE = 10.0  # seconds that anything may take
+
+
+class Told(Reports):
+    """Reports that are kept: what a user would have been told."""
+
+    def __init__(self) -> None:
+        self._sink = os.open(os.devnull, os.O_WRONLY)
+        super().__init__(self._sink)
+        self.events: list[dict[str, Any]] = []
+
+    def event(self, name: str, **values: Any) -> None:
+        self.events.append({"event": name, **values})
+        super().event(name, **values)
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == name]
+
+    def close(self) -> None:
+        os.close(self._sink)
+
+
+class RunningPlane:
+    """A plane and what it told."""
+
+    def __init__(self, plane: Plane, told: Told) -> None:
+        self.plane = plane
+        self.told = told
+
+    @property
+    def address(self) -> Address:
+        return self.plane.listeners[0].addresses[0]
+
+
+@asynccontextmanager
+async def running(state: Path, *bootstrap: Address, **settings: Any) -> AsyncIterator[RunningPlane]:
+    """Run a data plane on a free port.
+
+    :param state: folder for run folders
+    """
+    folder = RunFolder.create(0, base=state)
+    settings = {"listen": ("127.0.0.1", 0), "recorded": UNRECORDED, "drain": 0.5} | settings
+    told = Told()
+    plane = Plane(Settings(run_folder=str(folder.path), bootstrap=bootstrap, **settings), told)
+    task = asyncio.create_task(plane.run())
+    try:
+        await until(lambda: bool(told.of("ready")) or task.done())
+        if task.done():
+            task.result()
+        yield RunningPlane(plane, told)
+    finally:
+        plane.end()
+        await task
+        told.close()
+
+
+async def until(ready: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while not ready():
+            await asyncio.sleep(0.005)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a test in a loop of its own, the one that the data plane has."""
+    uvloop.run(test())
+
+
+def request(
+    key: int, version: int, body: dict[str, Any], correlation_id: int = 1, client_id: str | None = "test"
+) -> bytes:
+    """Return a request frame."""
+    known = api(key)
+    assert known is not None
+    header = {
+        "request_api_key": key,
+        "request_api_version": version,
+        "correlation_id": correlation_id,
+        "client_id": client_id,
+    }
+    payload = RequestHeader[request_header_version(known.request, version)].build(header)
+    payload += known.request[version].build(body)
+    return struct.pack(">i", len(payload)) + payload
+
+
+class Client:
+    """A connection that sends and receives bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, address: Address, **options: Any) -> Self:
+        return cls(*await asyncio.open_connection(*address, **options))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+    def send(self, *frames: bytes) -> None:
+        self.writer.write(b"".join(frames))
+
+    async def frame(self) -> bytes:
+        """Return the next frame, with its size field."""
+        async with asyncio.timeout(PATIENCE):
+            size = await self.reader.readexactly(4)
+            return size + await self.reader.readexactly(int.from_bytes(size))
+
+    async def response(self, key: int, version: int) -> dict[str, Any]:
+        """Return the body of the next response."""
+        frame = await self.frame()
+        body = decode_response(frame[4:], key, version)
+        assert body.value is not None
+        assert not body.problems
+        return body.value
+
+    async def ask(
+        self, key: int, version: int, body: dict[str, Any], correlation_id: int = 1
+    ) -> dict[str, Any]:
+        self.send(request(key, version, body, correlation_id))
+        return await self.response(key, version)
+
+    async def ended(self) -> bytes:
+        """Return what comes until the connection ends."""
+        async with asyncio.timeout(PATIENCE):
+            try:
+                return await self.reader.read()
+            except ConnectionResetError:
+                return b""

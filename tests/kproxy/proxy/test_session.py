@@ -1,0 +1,644 @@
+"""What happens to bytes between a client and a broker, in a data plane with a fake broker behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
+from tests.kproxy.fake_broker import (
+    API_VERSIONS,
+    CLOSE,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    FakeBroker,
+    Received,
+    response_frame,
+)
+from tests.kproxy.proxy.planes import PATIENCE, Client, request, run, running, until
+from tests.lanes.tools import free_ports
+
+HEARTBEAT = 12
+SASL_HANDSHAKE = 17
+
+ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
+
+
+@pytest.fixture(autouse=True)
+def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def heartbeat(correlation_id: int = 1) -> bytes:
+    body = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+    return request(HEARTBEAT, 4, body, correlation_id)
+
+
+def heard(broker: FakeBroker) -> list[Received]:
+    """Return what came from clients, not from kproxy itself."""
+    return [each for each in broker.received if each.client_id != "kproxy"]
+
+
+def produce(correlation_id: int, acks: int, version: int = 9) -> bytes:
+    body = {"transactional_id": None, "acks": acks, "timeout_ms": 1000, "topic_data": []}
+    return request(PRODUCE, version, body, correlation_id)
+
+
+class Deciding:
+    """An inspector whose decisions a test has written."""
+
+    def __init__(self, *keys: int, side: str = "request", verdict: Verdict = GO_ON) -> None:
+        self.active = True
+        self.keys = keys
+        self.side = side
+        self.verdict = verdict
+        self.frames: list[Frame] = []
+
+    def wants(self, side: str, api_key: int, version: int, peers: object) -> bool:
+        return api_key in self.keys and side in (self.side, "request")
+
+    def decide(self, frame: Frame) -> Verdict:
+        self.frames.append(frame)
+        return self.verdict if frame.side == self.side else GO_ON
+
+
+# ---------------------------------------------------------------- what passes
+def test_addresses_are_those_of_the_proxy_and_everything_else_stays(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.advertised = [(1, "127.0.0.1", broker.port), (7, "elsewhere", 9092)]
+            broker.topic("orders", partitions=3)
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(("127.0.0.1", broker.port)) as direct:
+                    sent = await direct.ask(METADATA, 12, ALL_TOPICS)
+                async with await Client.connect(proxy.address) as client:
+                    got = await client.ask(METADATA, 12, ALL_TOPICS)
+                places = {place.node_id: place for place in proxy.plane.brokers}
+                assert [(each["node_id"], each["host"], each["port"]) for each in got.pop("brokers")] == [
+                    (1, "127.0.0.1", places[1].listens),
+                    (7, "127.0.0.1", places[7].listens),
+                ]
+                del sent["brokers"]
+                assert got == sent
+                assert places[7].host == "elsewhere"
+
+                # and behind the port of broker 1 is broker 1
+                async with await Client.connect(("127.0.0.1", places[1].listens)) as client:
+                    assert (await client.ask(HEARTBEAT, 0, heartbeat_body()))["error_code"] == 0
+
+    run(test)
+
+
+def heartbeat_body() -> dict[str, Any]:
+    return {"group_id": "g", "generation_id": 1, "member_id": "m"}
+
+
+def test_pipelined_requests_are_answered_in_their_order_with_acks_0_among_them(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.answers[PRODUCE] = lambda body, _: None if body["acks"] == 0 else {}
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    client.send(
+                        produce(1, 0),
+                        heartbeat(2),
+                        produce(3, 0),
+                        produce(4, 1),
+                        request(METADATA, 12, ALL_TOPICS, 5),
+                        produce(6, 0),
+                        heartbeat(7),
+                    )
+                    answered = [int.from_bytes((await client.frame())[4:8]) for _ in range(4)]
+                    assert answered == [2, 4, 5, 7]
+                    await until(lambda: len(heard(broker)) == 7)
+                    (session,) = proxy.plane.sessions
+                    assert not session.in_flight
+                    assert session.peers.client_id == "test"
+
+    run(test)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60))
+def test_it_does_not_matter_how_the_bytes_are_cut(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
+) -> None:
+    data = b"".join([produce(1, 0), heartbeat(2), produce(3, 1), heartbeat(4)])
+
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.answers[PRODUCE] = lambda body, _: None if body["acks"] == 0 else {}
+            async with running(tmp_path_factory.mktemp("run"), ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    rest = data
+                    for size in sizes:
+                        client.send(rest[:size])
+                        rest = rest[size:]
+                        await asyncio.sleep(0)
+                    client.send(rest)
+                    answered = [int.from_bytes((await client.frame())[4:8]) for _ in range(3)]
+                assert answered == [2, 3, 4]
+                assert b"".join(each.frame for each in heard(broker)) == data
+
+    run(test)
+
+
+def test_a_fetch_of_a_hundred_megabytes_streams_through(tmp_path: Path) -> None:
+    """Far more than a side may wait for the other: so it cannot have been collected."""
+    size = 100 << 20
+
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.answers[FETCH] = lambda *_: struct.pack(">ii", size - 4, 3) + bytes(size - 8)
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+                    client.send(request(FETCH, 12, body, 3))
+                    await client.reader.readexactly(8)
+                    # nobody reads on: what waits in the proxy is bounded
+                    (session,) = proxy.plane.sessions
+                    await until(lambda: session.responses._pauses != 0)
+                    received = session.responses.received
+                    await asyncio.sleep(0.05)
+                    assert session.responses.received == received < size // 4
+                    left = size - 8
+                    while left:
+                        left -= len(await client.reader.read(1 << 20))
+
+    run(test)
+
+
+@pytest.mark.parametrize("records", [0, 1 << 20])
+def test_no_node_endpoint_of_a_fetch_escapes_however_large_it_is(tmp_path: Path, records: int) -> None:
+    """KIP-951: after a change of leaders a Fetch v16+ names the new one; a large one is not collected for it."""
+
+    async def test() -> None:
+        async with FakeBroker() as broker, FakeBroker(node_id=2) as other:
+            partition = {
+                "partition_index": 0,
+                "error_code": 6,
+                "high_watermark": 0,
+                "records": bytes(records),
+            }
+            answer = {
+                "responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [partition]}],
+                "node_endpoints": [{"node_id": 2, "host": "127.0.0.1", "port": other.port, "rack": None}],
+            }
+            broker.answers[FETCH] = lambda *_: answer
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    asked = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+                    got = await client.ask(FETCH, 16, asked)
+                assert got["responses"][0]["partitions"][0]["records"] == bytes(records)
+                if records:
+                    assert "node_endpoints" not in got
+                else:
+                    place = proxy.plane.brokers.get("broker", 2)
+                    assert place is not None
+                    assert [each["port"] for each in got["node_endpoints"]] == [place.listens]
+                assert not proxy.told.of("escaped")
+                assert proxy.plane.counts.rewritten == 1
+
+    run(test)
+
+
+def test_raw_sasl_tokens_pass_and_do_not_disturb_the_pairing(tmp_path: Path) -> None:
+    """SaslHandshake v0 is followed by tokens without headers; PLAIN's answer has no byte at all (0.10 to 3.9)."""
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for answer in (b"\0\0\0\1" + bytes(6), b"", None):
+                size = int.from_bytes(await reader.readexactly(4))
+                payload = await reader.readexactly(size)
+                frame = answer if answer is not None else payload[4:8] + bytes(6)
+                writer.write(struct.pack(">i", len(frame)) + frame)
+            await reader.read()
+        finally:
+            writer.close()
+
+    async def test() -> None:
+        server = await asyncio.start_server(broker, "127.0.0.1", 0)
+        async with server, running(tmp_path, server.sockets[0].getsockname()) as proxy:
+            async with await Client.connect(proxy.address) as client:
+                client.send(request(SASL_HANDSHAKE, 0, {"mechanism": "PLAIN"}, 1))
+                assert (await client.frame())[4:8] == b"\0\0\0\1"
+                client.send(struct.pack(">i", 15) + b"\0alice\0password")
+                assert await client.frame() == bytes(4)
+                client.send(heartbeat(9))
+                assert (await client.frame())[4:8] == struct.pack(">i", 9)
+                (session,) = [each for each in proxy.plane.sessions if each.peers.client_id]
+                assert not session.in_flight
+
+    run(test)
+
+
+# ---------------------------------------------------------------- how connections end
+def test_half_a_connection_can_be_closed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            async with await Client.connect(proxy.address) as client:
+                client.send(heartbeat(1), heartbeat(2))
+                client.writer.write_eof()
+                assert (await client.frame())[4:8] == struct.pack(">i", 1)
+                assert (await client.frame())[4:8] == struct.pack(">i", 2)
+                assert await client.ended() == b""
+            await until(lambda: not proxy.plane.sessions)
+
+    run(test)
+
+
+def test_a_reset_is_passed_on_as_a_reset(tmp_path: Path) -> None:
+    async def test() -> None:
+        resets = asyncio.Event()
+
+        async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while await reader.read(100):
+                    pass
+            except ConnectionResetError:
+                resets.set()
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(broker, "127.0.0.1", 0)
+        async with server, running(tmp_path, server.sockets[0].getsockname()) as proxy:
+            client = await Client.connect(proxy.address)
+            client.send(heartbeat())
+            await until(lambda: any(each.requests.received for each in proxy.plane.sessions))
+            raw = client.writer.get_extra_info("socket")
+            raw.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SOL_SOCKET, SO_LINGER
+            client.writer.transport.abort()
+            async with asyncio.timeout(PATIENCE):
+                await resets.wait()
+
+    run(test)
+
+
+def test_a_broker_that_is_down_is_told_and_the_client_is_let_go(tmp_path: Path) -> None:
+    async def test() -> None:
+        broker = await FakeBroker().start()
+        await broker.stop()
+        async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            async with await Client.connect(proxy.address) as client:
+                assert await client.ended() == b""
+            (warning,) = proxy.told.of("warning")
+            assert f"127.0.0.1:{broker.port} refuses connections" in warning["text"]
+            assert proxy.plane.counts.unreachable == 1
+
+    run(test)
+
+
+def test_tls_on_a_plaintext_port_is_explained(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            async with await Client.connect(proxy.address) as client:
+                client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300))
+                assert await client.ended() == b""
+            (warning,) = proxy.told.of("warning")
+            assert "the client speaks TLS, and this port is plaintext" in warning["text"]
+            assert not heard(broker)
+
+    run(test)
+
+
+def test_passthrough_forwards_what_is_no_kafka(tmp_path: Path) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1000):
+            writer.write(data)
+        writer.close()
+
+    async def test() -> None:
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        async with server, running(tmp_path, server.sockets[0].getsockname(), mode="passthrough") as proxy:
+            async with await Client.connect(proxy.address) as client:
+                hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256))
+                client.send(hello)
+                assert await client.reader.readexactly(len(hello)) == hello
+
+    run(test)
+
+
+def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            async with running(tmp_path, ("127.0.0.1", broker.port), most_connections=2) as proxy:
+                clients = [await Client.connect(proxy.address) for _ in range(2)]
+                for client in clients:
+                    client.send(heartbeat())
+                    await client.frame()
+                async with await Client.connect(proxy.address) as third:
+                    assert await third.ended() == b""
+                assert proxy.plane.counts.refused == 1
+                for client in clients:
+                    async with client:
+                        pass
+
+    run(test)
+
+
+def test_silence_ends_a_connection(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            async with running(tmp_path, ("127.0.0.1", broker.port), idle_timeout=0.1) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    client.send(heartbeat())
+                    await client.frame()
+                    assert await client.ended() == b""
+                assert any("nothing was said for 0.1 s" in each["text"] for each in proxy.told.of("note"))
+
+    run(test)
+
+
+def test_draining_waits_for_what_is_in_flight(tmp_path: Path) -> None:
+    async def test() -> None:
+        answering = asyncio.Event()
+
+        async def answer(*_: object) -> dict[str, Any]:
+            await answering.wait()
+            return {}
+
+        async with FakeBroker() as broker:
+            broker.answers[HEARTBEAT] = answer
+            async with running(tmp_path, ("127.0.0.1", broker.port), drain=5.0) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    client.send(heartbeat(4))
+                    await until(lambda: bool(heard(broker)))
+                    address = proxy.address
+                    proxy.plane.end()
+                    await asyncio.sleep(0.05)
+                    with pytest.raises(ConnectionRefusedError):
+                        await Client.connect(address)
+                    answering.set()
+                    assert (await client.frame())[4:8] == struct.pack(">i", 4)
+                    assert await client.ended() == b""
+
+    run(test)
+
+
+# ---------------------------------------------------------------- verdicts
+async def _asked_through(proxy: Any, *frames: bytes, count: int = 1) -> list[bytes]:
+    async with await Client.connect(proxy.address) as client:
+        client.send(*frames)
+        return [await client.frame() for _ in range(count)]
+
+
+def test_an_answer_of_kproxys_own_comes_in_its_turn(tmp_path: Path) -> None:
+    async def test() -> None:
+        own = struct.pack(">iiih", 10, 2, 0, 14)
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            await asyncio.sleep(0)
+            broker.received.clear()
+            inspector = proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(answer=own))
+            frames = request(METADATA, 12, ALL_TOPICS, 1), heartbeat(2), request(METADATA, 12, ALL_TOPICS, 3)
+            got = await _asked_through(proxy, *frames, count=3)
+            assert [int.from_bytes(each[4:8]) for each in got] == [1, 2, 3]
+            assert got[1] == own
+            assert [each.key for each in heard(broker)] == [METADATA, METADATA]
+            assert inspector.frames[0].data == frames[1]
+
+    run(test)
+
+
+def test_a_changed_request_reaches_the_broker_changed(tmp_path: Path) -> None:
+    async def test() -> None:
+        other = heartbeat(2).replace(b"test", b"best")
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=other))
+            await _asked_through(proxy, heartbeat(2))
+            assert heard(broker)[-1].frame == other
+
+    run(test)
+
+
+def test_what_comes_behind_a_delayed_frame_waits_too(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(delay=100_000_000))
+            begin = asyncio.get_running_loop().time()
+            got = await _asked_through(proxy, heartbeat(1), request(METADATA, 12, ALL_TOPICS, 2), count=2)
+            assert [int.from_bytes(each[4:8]) for each in got] == [1, 2]
+            assert asyncio.get_running_loop().time() - begin >= 0.1
+
+    run(test)
+
+
+def test_a_held_frame_waits_until_it_is_released(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            inspector = Deciding(HEARTBEAT)
+            proxy.plane.inspector = inspector
+            async with await Client.connect(proxy.address) as client:
+                hold = Hold(1, Frame(None, "request", b"", 0, 0, 0, 0), 0)  # type: ignore[arg-type]
+                inspector.verdict = Verdict(hold=hold)
+                client.send(heartbeat(1))
+                await until(lambda: bool(inspector.frames))
+                inspector.verdict = GO_ON
+                client.send(request(METADATA, 12, ALL_TOPICS, 2), request(METADATA, 12, ALL_TOPICS, 3))
+                await until(lambda: hold.waiting_behind() == 2)
+                broker.received.clear()
+                hold.release(Verdict(data=heartbeat(1).replace(b"test", b"best")))
+                got = [int.from_bytes((await client.frame())[4:8]) for _ in range(3)]
+                assert got == [1, 2, 3]
+                assert [each.client_id for each in heard(broker)] == ["best", "test", "test"]
+            await until(lambda: not proxy.plane.sessions)
+            assert not hold.gone
+
+    run(test)
+
+
+def test_a_hold_knows_that_its_connection_has_gone(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            hold = Hold(1, Frame(None, "request", b"", 0, 0, 0, 0), 0)  # type: ignore[arg-type]
+            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(hold=hold))
+            client = await Client.connect(proxy.address)
+            client.send(heartbeat(1))
+            await until(lambda: bool(proxy.plane.inspector.frames))
+            client.writer.transport.abort()
+            broker.drop_connections()
+            await until(lambda: hold.gone)
+
+    run(test)
+
+
+@pytest.mark.parametrize("then", [Then.CLOSE, Then.RESET])
+def test_a_verdict_can_end_the_connection(tmp_path: Path, then: Then) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            broker.received.clear()
+            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=b"", then=then))
+            async with await Client.connect(proxy.address) as client:
+                client.send(heartbeat(1))
+                assert await client.ended() == b""
+            assert not broker.of(HEARTBEAT)
+            await until(lambda: not proxy.plane.sessions)
+
+    run(test)
+
+
+def test_a_black_hole_swallows_everything_and_stays_open(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=b"", then=Then.SWALLOW))
+            async with await Client.connect(proxy.address) as client:
+                client.send(request(METADATA, 12, ALL_TOPICS, 1))
+                await client.frame()
+                client.send(heartbeat(2), request(METADATA, 12, ALL_TOPICS, 3))
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.15):
+                        await client.reader.read(1)
+            assert not broker.of(HEARTBEAT)
+
+    run(test)
+
+
+def test_a_throttled_response_takes_its_time(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            broker.answers[FETCH] = lambda *_: struct.pack(">ii", 10_000, 1) + bytes(9_996)
+            proxy.plane.inspector = Deciding(FETCH, side="response", verdict=Verdict(rate=50_000))
+            body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+            begin = asyncio.get_running_loop().time()
+            (got,) = await _asked_through(proxy, request(FETCH, 12, body))
+            assert len(got) == 10_004
+            assert asyncio.get_running_loop().time() - begin >= 0.15
+
+    run(test)
+
+
+def test_a_response_is_shown_with_its_request_and_with_the_addresses_that_the_client_gets(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            inspector = proxy.plane.inspector = Deciding(METADATA, side="response")
+            asked = request(METADATA, 12, ALL_TOPICS, 1)
+            (got,) = await _asked_through(proxy, asked)
+            shown = inspector.frames[-1]
+            assert shown.side == "response"
+            assert shown.data == got
+            assert shown.request is not None
+            assert shown.request.data == asked
+
+    run(test)
+
+
+# ---------------------------------------------------------------- brokers and versions
+def test_api_versions_offers_no_version_whose_addresses_could_not_be_rewritten(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            offered = [{"api_key": key, "min_version": 0, "max_version": 99} for key in (1, 3, 12, 10_000)]
+            broker.answers[API_VERSIONS] = lambda *_: {"error_code": 0, "api_keys": offered}
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    got = await client.ask(API_VERSIONS, 0, {})
+                    assert [each["max_version"] for each in got["api_keys"]] == [18, 13, 99, 99]
+
+    run(test)
+
+
+def test_a_response_that_cannot_be_read_goes_on_and_is_reported(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            port = broker.port
+            async with running(tmp_path, ("127.0.0.1", port)) as proxy:
+                address = struct.pack(">h", 9) + b"127.0.0.1" + struct.pack(">i", port)
+                leak = struct.pack(">i", 7) + b"\xff" * 3 + address
+                broker.answers[METADATA] = lambda *_: struct.pack(">i", len(leak)) + leak
+                (got,) = await _asked_through(proxy, request(METADATA, 0, {"topics": []}, 7))
+                assert got[4:] == leak
+                assert any("was not rewritten" in each["text"] for each in proxy.told.of("warning"))
+                (escaped,) = proxy.told.of("escaped")
+                assert escaped["address"] == f"127.0.0.1:{port}"
+                assert proxy.plane.counts.escaped == 1
+
+    run(test)
+
+
+def test_ports_are_the_same_after_a_restart_before_anybody_asks(tmp_path: Path) -> None:
+    """Clients that were connected come back to the port of a broker, not to the first one."""
+
+    async def test() -> None:
+        (port,) = free_ports(1)
+        async with FakeBroker() as broker:
+            at = ("127.0.0.1", broker.port)
+            broker.advertised = [(7, *at), (1, *at)]
+            chosen = {"listen": ("127.0.0.1", port), "ports": "any"}
+            async with running(tmp_path, at, **chosen) as proxy:
+                first = {place.node_id: place.listens for place in proxy.plane.brokers}
+            broker.answers[METADATA] = lambda *_: CLOSE
+            async with running(tmp_path, at, **chosen) as proxy:
+                assert {place.node_id: place.listens for place in proxy.plane.brokers} == first
+                async with await Client.connect(("127.0.0.1", first[7])) as client:
+                    await client.ask(HEARTBEAT, 0, heartbeat_body())
+
+    run(test)
+
+
+def test_a_broker_that_moves_keeps_its_port(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, FakeBroker() as moved:
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                (place,) = proxy.plane.brokers
+                listens = place.listens
+                broker.advertised = [(1, "127.0.0.1", moved.port)]
+                await _asked_through(proxy, request(METADATA, 12, ALL_TOPICS))
+                async with await Client.connect(("127.0.0.1", listens)) as client:
+                    await client.ask(HEARTBEAT, 0, heartbeat_body())
+                assert len(moved.of(HEARTBEAT)) == 1
+                assert proxy.told.of("broker")[-1]["before"] == f"127.0.0.1:{broker.port}"
+
+    run(test)
+
+
+# ---------------------------------------------------------------- not forwarding
+def test_without_forwarding_what_clients_send_is_taken_and_they_are_let_go(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            async with running(tmp_path, ("127.0.0.1", broker.port), forward=False) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    client.send(heartbeat(1))
+                    assert await client.ended() == b""
+            assert not heard(broker)
+
+    run(test)
+
+
+def test_a_stub_answers_what_a_client_asks_first(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(tmp_path, forward=False, stub=True) as proxy:
+            async with await Client.connect(proxy.address) as client:
+                assert (await client.ask(API_VERSIONS, 3, {}))["error_code"] == 0
+                got = await client.ask(METADATA, 12, ALL_TOPICS)
+                assert [(each["host"], each["port"]) for each in got["brokers"]] == [proxy.address]
+
+    run(test)
+
+
+def test_forwarding_can_be_switched_off_and_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            async with await Client.connect(proxy.address) as client:
+                client.send(heartbeat(1))
+                await client.frame()
+                proxy.plane.set_forwarding(False)
+                client.send(heartbeat(2))
+                (session,) = proxy.plane.sessions
+                await until(lambda: session.requests.received == 2 * len(heartbeat(1)))
+                async with await Client.connect(proxy.address) as refused:
+                    assert await refused.ended() == b""
+                proxy.plane.set_forwarding(True)
+                assert await client.ended() == b""
+            assert [each.correlation_id for each in broker.of(HEARTBEAT)] == [1]
+            assert (await _asked_through(proxy, heartbeat(3)))[0] == response_frame(
+                broker.of(HEARTBEAT)[-1], {}
+            )
+
+    run(test)

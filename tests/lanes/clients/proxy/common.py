@@ -1,0 +1,110 @@
+"""What the Python programs of this folder share: their arguments, what they print, how they end.
+
+Each program, in whatever language, is run in one of two ways and speaks JSON, one object a line:
+
+``PROGRAM errand BOOTSTRAP TOPIC COUNT``
+    makes the topic, describes the cluster and the topic, produces COUNT records, as many in a transaction that is
+    committed and as many in one that is aborted, consumes what is committed in a group (named like the topic) of two
+    members, lists and describes groups, deletes the topic. Prints ``{"brokers": [[node ID, host, port], ...],
+    "members": of the group, "consumed": [values]}``.
+
+``PROGRAM endure BOOTSTRAP TOPIC``
+    produces a record every 20 ms (acks=all, idempotent) and consumes them in a group, through whatever happens, and
+    prints ``{"acknowledged": count, "consumed": count of different ones}`` twice a second. When its standard input
+    ends it stops producing; it ends when it has consumed every record that was acknowledged, or after a minute, and
+    prints the numbers of those it ``"missed"`` last.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+KINDS = ("plain", "committed", "aborted")
+PAUSE_S = 0.02
+
+_REPORT_S = 0.5
+_PATIENCE_S = 60
+
+
+def values(kind: str, count: int) -> list[str]:
+    return [f"{kind} {number}" for number in range(count)]
+
+
+def committed(count: int) -> set[str]:
+    """The values that a consumer must see."""
+    return {*values("plain", count), *values("committed", count)}
+
+
+def say(**facts: Any) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+class Group:
+    """Two members of a group that go on polling until it has been looked at: a rebalance needs all of them.
+
+    :ivar seen: values that either has consumed
+    """
+
+    SIZE = 2
+
+    def __init__(self, wanted: set[str]) -> None:
+        self.seen: set[str] = set()
+        self.left = False
+        self._wanted = wanted
+        self._assigned: set[int] = set()
+        self._deadline = time.monotonic() + _PATIENCE_S
+
+    def note(self, member: object, assigned: bool, values: Iterable[bytes]) -> None:
+        """Note what a member was assigned and has consumed."""
+        if assigned:
+            self._assigned.add(id(member))
+        self.seen |= {value.decode() for value in values}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is still to come: a value, or the first assignment of a member."""
+        complete = len(self._assigned) == self.SIZE and self._wanted <= self.seen
+        return not complete and time.monotonic() < self._deadline
+
+
+class Endurance:
+    """Counts what was acknowledged and consumed, reports it, and knows when to stop."""
+
+    def __init__(self) -> None:
+        self.acknowledged: set[int] = set()
+        self.consumed: set[int] = set()
+        self._asked_to_stop: float | None = None
+        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._report, daemon=True).start()
+
+    def _listen(self) -> None:
+        sys.stdin.read()
+        self._asked_to_stop = time.monotonic()
+
+    def _report(self) -> None:
+        while True:
+            time.sleep(_REPORT_S)
+            say(acknowledged=len(self.acknowledged), consumed=len(self.consumed))
+
+    @property
+    def producing(self) -> bool:
+        return self._asked_to_stop is None
+
+    @property
+    def missed(self) -> set[int]:
+        return self.acknowledged.copy() - self.consumed.copy()
+
+    @property
+    def consuming(self) -> bool:
+        if self._asked_to_stop is None:
+            return True
+        return bool(self.missed) and time.monotonic() < self._asked_to_stop + _PATIENCE_S
+
+    def close(self) -> None:
+        say(missed=sorted(self.missed))

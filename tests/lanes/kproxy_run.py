@@ -1,0 +1,117 @@
+"""kproxy under test: one run after the other on the same ports, and what it tells of itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from kproxy.proxy.control import ControlClient
+from tests.lanes.confined import GROUP
+from tests.lanes.tools import CannotRun, free_ports, listens, wait_for
+
+_SPARE = 4  # the port of bootstrap, then one for each node ID from 0 to 3
+
+
+class Kproxy:
+    """``kproxy proxy``, which can be ended in any way and started again.
+
+    :param bootstrap: addresses of brokers
+    :param folder: for its state, its log and what it records
+    :ivar port: that clients connect to first
+    :ivar ports: all that it listens on
+    """
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self.port = _free_range(_SPARE + 1)
+        self.ports = range(self.port, self.port + _SPARE + 1)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """What clients are given."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def capture(self) -> Path:
+        """What all runs append to."""
+        return self._folder / "all.pcapng"
+
+    @property
+    def log(self) -> str:
+        """What all runs have said."""
+        return (self._folder / "kproxy.log").read_text()
+
+    def start(self, options: Sequence[str] | None = None) -> None:
+        """Start it, and wait until it forwards.
+
+        :param options: in place of recording to a file
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        recorded = ("-q", "-w", str(self.capture)) if options is None else options
+        addresses = ("-b", self._bootstrap, "--listen", self.address)
+        with (self._folder / "kproxy.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kproxy", "proxy", *addresses, "--no-ui", *recorded],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=os.environ | {"XDG_STATE_HOME": str(self._folder / "state")},
+                group=GROUP,
+            )
+        wait_for("kproxy", self._up, timeout=20)
+
+    def _up(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise CannotRun(f"kproxy ended: {self.log[-1000:]}")
+        return listens(self.port) and listens(self.port + _SPARE)
+
+    @property
+    def plane(self) -> psutil.Process:
+        """The process that forwards."""
+        return psutil.Process(self.ask("status")["pid"])
+
+    def ask(self, command: str) -> Any:
+        """Ask over the control socket."""
+        live = self._folder / "state" / "kproxy" / "proxy"
+        newest = max(live.glob("*/control.sock"), key=lambda path: path.stat().st_ctime_ns)
+        client = ControlClient(newest)
+        try:
+            return client.call(command)
+        finally:
+            client.close()
+
+    def stop(self) -> None:
+        """End it as a user does."""
+        assert self._process is not None
+        self._process.terminate()
+        if self._process.wait(30):
+            raise CannotRun(f"kproxy did not end well: {self.log[-1000:]}")
+
+    def kill(self) -> None:
+        """End everything that it consists of with SIGKILL."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        root = psutil.Process(self._process.pid)
+        for each in (root, *root.children(recursive=True)):
+            each.kill()
+        self._process.wait()
+        wait_for("the end of kproxy", lambda: not listens(self.port))
+
+
+def _free_range(count: int) -> int:
+    """Return the first of several free ports in a row."""
+    while True:
+        [first] = free_ports(1)
+        if first + count > 65_535:
+            continue
+        if not any(map(listens, range(first, first + count))):
+            return first

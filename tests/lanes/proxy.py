@@ -1,0 +1,358 @@
+"""The lane of the proxy: real clients, through ``kproxy proxy``, to three real brokers, while things go wrong.
+
+    python -m tests.lanes.proxy                    # all
+    python -m tests.lanes.proxy errands faults     # these parts
+    python -m tests.lanes.proxy --clients kafkajs,java
+
+It runs in a network namespace of its own, where the kernel counts who connects to the brokers: everything has to stay
+inside the proxy, in every part. Brokers advertise addresses that every client here can reach, so that one that learns
+them goes there. What each part shows is in the docstrings of :class:`Lane`. The exit code is 1 if something was not as
+it should be, 2 if a kind of client could not run here.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import psutil
+
+from captures.exchanges import ExchangeReader, open_capture
+from kproxy.proxy.control import CommandError
+from tests.lanes.broker import CONSUMER, PRODUCER, java
+from tests.lanes.cluster import NODES, Cluster
+from tests.lanes.confined import Confined, enter
+from tests.lanes.crowd import at_once, one_by_one
+from tests.lanes.kproxy_run import Kproxy
+from tests.lanes.through import CLIENTS, Command, Endurer, JavaEndurer, ProgramEndurer, errand
+from tests.lanes.tools import CannotRun, Wrong, listens, run, wait_for
+
+RECORDS = 30
+CROWD = 1000
+CHURN = 50_000
+
+_PARTITIONS = 3
+_STEP = 20  # records that have to pass after each fault
+_RECOVERY_S = 120
+_SETTLED = 5_000  # connections after which memory is looked at first
+_MOST_GROWTH = 8 << 20
+_JAVA = "java"
+_MIB = 1 << 20
+
+_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+
+
+class Lane:
+    """The parts, each of which says what it found.
+
+    :ivar faults: how many things were not as they should be
+    """
+
+    def __init__(self, cluster: Cluster, kproxy: Kproxy, confined: Confined, work: Path) -> None:
+        self.faults = 0
+        self._cluster = cluster
+        self._kproxy = kproxy
+        self._confined = confined
+        self._work = work
+        self._inside = 0
+
+    @contextmanager
+    def _part(self, what: str) -> Iterator[None]:
+        """Say how something went; nothing may have gone past the proxy meanwhile."""
+        began = time.monotonic()
+        wrong = ""
+        try:
+            yield
+        except (Wrong, CannotRun, CommandError, OSError, psutil.Error) as why:
+            wrong = str(why)
+        outside = self._confined.others
+        if outside > self._inside:
+            culprits = "; ".join(self._confined.culprits) or "too short to be seen"
+            wrong += f" {outside - self._inside} connections went past the proxy: {culprits}"
+            self._inside = outside
+        self.faults += bool(wrong)
+        took = f"{time.monotonic() - began:.0f} s"
+        click.echo(f"  {what}: {'FAILED: ' + wrong.strip() if wrong else 'passed'} ({took})")
+
+    # -- errands -----------------------------------------------------------------------------------------------
+    def errands(self, commands: dict[str, Command]) -> None:
+        """Each client does everything that clients do; it is told of no broker but those of the proxy."""
+        for name, command in commands.items():
+            with self._part(f"{name}: topics, records, transactions, groups"):
+                told = errand(command, self._kproxy.address, f"errand-{name}", RECORDS)
+                expected = sorted(f"{kind} {n}" for kind in ("plain", "committed") for n in range(RECORDS))
+                if sorted(told["consumed"]) != expected:
+                    raise Wrong(f"consumed {told['consumed']}")
+                if told["members"] != 2:
+                    raise Wrong(f"the group had {told['members']} members, not 2")
+                strange = [each for each in told["brokers"] if each[2] not in self._kproxy.ports]
+                if strange or len(told["brokers"]) != len(NODES):
+                    raise Wrong(f"it was told of brokers {told['brokers']}")
+        if _JAVA in commands:
+            self._tools()
+
+    def _tools(self) -> None:
+        """Kafka's own command line tools."""
+        cluster = ("--bootstrap-server", self._kproxy.address)
+        topic = (*cluster, "--topic", "tools")
+        self._cluster.create_topic("tools", _PARTITIONS)
+        with self._part("console producer and consumer"):
+            lines = [f"line {number}" for number in range(RECORDS)]
+            run(java(PRODUCER, *topic), stdin="".join(f"{line}\n" for line in lines))
+            group = ("--group", "tools", "--from-beginning", "--max-messages", str(RECORDS))
+            seen = run(java(CONSUMER, *topic, *group, "--timeout-ms", "20000"))
+            if not set(lines) <= set(seen.splitlines()):
+                raise Wrong(f"consumed {seen[-500:]}")
+        with self._part("producer performance, in transactions"):
+            settings = ("--num-records", "2000", "--record-size", "200", "--throughput", "-1")
+            transactional = ("--transactional-id", "tools", "--transaction-duration-ms", "200")
+            said = run(java(_PERFORMANCE, *topic, *settings, *transactional))
+            if "2000 records sent" not in said:
+                raise Wrong(said[-500:])
+        with self._part("consumer groups, API versions of all brokers"):
+            if "tools" not in run(java(_GROUPS, *cluster, "--describe", "--group", "tools")):
+                raise Wrong("the group is not there")
+            said = run(java(_VERSIONS, *cluster))
+            if said.count("Produce(0)") != len(NODES):
+                raise Wrong(said[-500:])
+
+    # -- faults ------------------------------------------------------------------------------------------------
+    def failures(self, commands: dict[str, Command]) -> None:
+        """All clients produce and consume while brokers, clients and the proxy are taken away: all recover, none
+        misses a record that was acknowledged."""
+        enduring = [self._endurer(name, command) for name, command in commands.items()]
+        try:
+            with self._part("all clients at work"):
+                self._progress(enduring)
+            for what, go in self._events(enduring, commands).items():
+                with self._part(what):
+                    go()
+                    self._progress(enduring)
+            for each in enduring:
+                with self._part(f"{each.name}: complete in the end"):
+                    missed = each.finish()
+                    if missed:
+                        raise Wrong(f"{len(missed)} of {each.acknowledged} records are missing: {missed[:5]}")
+        finally:
+            for each in enduring:
+                each.kill()
+
+    def _endurer(self, name: str, command: Command) -> Endurer:
+        topic = f"endure-{name}"
+        self._cluster.create_topic(topic, _PARTITIONS)
+        if name == _JAVA:
+            return JavaEndurer(name, self._kproxy.address, topic, self._work)
+        return ProgramEndurer(name, command, self._kproxy.address, topic, self._work)
+
+    def _events(
+        self, enduring: Sequence[Endurer], commands: dict[str, Command]
+    ) -> dict[str, Callable[[], None]]:
+        def all_leaders(*replicas: int) -> Callable[[], None]:
+            def move() -> None:
+                topics = [each.topic for each in enduring]
+                self._cluster.move_leaders(topics, _PARTITIONS, replicas)
+
+            return move
+
+        def stopped() -> None:
+            self._cluster.nodes[2].stop()
+            self._progress(enduring)
+            self._cluster.restart(2)
+
+        def killed() -> None:
+            self._cluster.nodes[3].kill()
+            self._progress(enduring)
+            self._cluster.restart(3)
+
+        def proxy_killed() -> None:
+            self._kproxy.kill()
+            self._kproxy.start()
+
+        def proxy_restarted() -> None:
+            self._kproxy.stop()
+            self._kproxy.start()
+
+        return {
+            "all leaders moved to broker 2": all_leaders(2, 3, 1),
+            "broker 2 stopped, and started again": stopped,
+            "all leaders moved to broker 3": all_leaders(3, 1, 2),
+            "broker 3 killed, and started again": killed,
+            "a client killed": lambda: self._client_killed(commands),
+            "kproxy killed, and started again": proxy_killed,
+            "kproxy stopped, and started again": proxy_restarted,
+        }
+
+    def _client_killed(self, commands: dict[str, Command]) -> None:
+        """Its connections to brokers go with it."""
+        name = next((each for each in commands if each != _JAVA), None)
+        if name is None:
+            return
+        victim = self._endurer(name, commands[name])
+        assert isinstance(victim, ProgramEndurer)
+        self._progress([victim])
+        ends = [each.laddr.port for each in psutil.Process(victim.pid).net_connections("tcp") if each.raddr]
+        victim.kill()
+        wait_for("the end of its connections", lambda: not self._open_from(ends), timeout=10)
+
+    def _open_from(self, ports: Sequence[int]) -> list[str]:
+        open_ones = [each["client"] for each in self._kproxy.ask("connections")]
+        return [client for client in open_ones if int(client.rpartition(":")[2]) in ports]
+
+    def _progress(self, enduring: Sequence[Endurer]) -> None:
+        """Wait until each of them has had records taken and given back, that were not there before."""
+        before = {each.name: (each.acknowledged, each.consumed) for each in enduring}
+
+        def stuck() -> list[str]:
+            return [
+                f"{each.name} ({each.acknowledged - before[each.name][0]} taken, "
+                f"{each.consumed - before[each.name][1]} consumed)"
+                for each in enduring
+                if each.acknowledged < before[each.name][0] + _STEP
+                or each.consumed < before[each.name][1] + _STEP
+            ]
+
+        try:
+            wait_for("recovery", lambda: not stuck(), timeout=_RECOVERY_S)
+        except CannotRun as late:
+            raise Wrong(f"{late}: {', '.join(stuck())}") from None
+
+    # -- crowds ------------------------------------------------------------------------------------------------
+    def crowd(self, _: dict[str, Command]) -> None:
+        """1,000 connections at once, over all brokers; all of them are answered."""
+        with self._part(f"{CROWD:,} connections at once"):
+
+            def look() -> None:
+                open_now = self._kproxy.ask("status")["connections"]["open"]
+                click.echo(f"    {open_now:,} open, {self._kproxy.plane.memory_info().rss / _MIB:.0f} MiB")
+                if open_now < CROWD:
+                    raise Wrong(f"{open_now:,} are open")
+
+            at_once(self._kproxy.ports[2:], CROWD, 20, look)
+            wait_for("the end of all", lambda: self._kproxy.ask("status")["connections"]["open"] < CROWD)
+
+    def churn(self, _: dict[str, Command]) -> None:
+        """50,000 connections, one after the other, ended in all the ways there are: nothing of them stays."""
+        with self._part(f"{CHURN:,} connections, one by one"):
+            one_by_one(self._kproxy.ports[2:], _SETTLED)
+            before = self._footprint()
+            one_by_one(self._kproxy.ports[2:], CHURN - _SETTLED)
+            after = self._footprint()
+            for what, (first, last, most) in {
+                "memory": (before[0], after[0], _MOST_GROWTH),
+                "descriptors": (before[1], after[1], 8),
+                "requests in flight": (before[2], after[2], 0),
+                "connections": (before[3], after[3], 0),
+            }.items():
+                click.echo(f"    {what}: {first:,} after {_SETTLED:,}, {last:,} after {CHURN:,}")
+                if last - first > most:
+                    raise Wrong(f"{what} grew from {first:,} to {last:,}")
+
+    def _footprint(self) -> tuple[int, int, int, int]:
+        """Return memory, descriptors, requests in flight and open connections, once those that ended are gone.
+
+        Memory is what the process has for itself: the queue to the recorder is shared, and touched bit by bit.
+        """
+
+        def gone() -> bool:
+            return not self._kproxy.ask("status")["connections"]["open"]
+
+        wait_for("the end of all connections", gone, timeout=30)
+        status, plane = self._kproxy.ask("status"), self._kproxy.plane
+        open_now = status["connections"]["open"]
+        return plane.memory_full_info().uss, plane.num_fds(), status["requests_in_flight"], open_now
+
+    # -- what stays ----------------------------------------------------------------------------------------------
+    def recorded(self) -> None:
+        """What all runs recorded is one capture, killed or not, and can be read."""
+        with self._part("what was recorded"):
+            status = self._kproxy.ask("status")
+            if status["escaped_addresses"]:
+                raise Wrong(f"{status['escaped_addresses']} addresses of brokers went to clients")
+            self._kproxy.stop()
+            capture = open_capture(str(self._kproxy.capture))
+            capture.read()
+            exchanges = problems = 0
+            for exchange in ExchangeReader(capture):
+                exchanges += 1
+                if (
+                    exchange.response is not None
+                ):  # a client that was killed may have been in the middle of a request
+                    problems += bool(exchange.request.problems or exchange.response.problems)
+            size = self._kproxy.capture.stat().st_size
+            click.echo(f"    {exchanges:,} exchanges in {size / _MIB:,.0f} MiB")
+            if not exchanges or problems:
+                raise Wrong(f"{problems} of {exchanges} exchanges cannot be decoded")
+
+    def watched(self) -> None:
+        """The count of connections that go past the proxy would have told."""
+        with self._part("no connection went past the proxy, and one would have been seen"):
+            if not self._confined.by_proxy:
+                raise Wrong("those of the proxy were not counted")
+            click.echo(f"    {self._confined.by_proxy:,} connections to brokers, all by kproxy")
+            node = NODES[0]
+            wait_for("an escape", lambda: listens(self._cluster.ports[node]))
+            if self._confined.others != self._inside + 1:
+                raise Wrong("a connection past the proxy was not counted")
+            self._inside = self._confined.others
+
+
+PARTS = {"errands": Lane.errands, "faults": Lane.failures, "crowd": Lane.crowd, "churn": Lane.churn}
+
+
+def _clients(names: str) -> tuple[dict[str, Command], int]:
+    """Fetch and build clients; return how they are run, and how many cannot."""
+    commands, left_out = {}, 0
+    for name in names.split(",") if names else CLIENTS:
+        if name not in CLIENTS:
+            raise click.UsageError(f"{name} is none of {', '.join(CLIENTS)}")
+        try:
+            commands[name] = CLIENTS[name].prepare()
+        except CannotRun as why:
+            left_out += 1
+            click.echo(f"{name}: cannot run here: {why}")
+        else:
+            click.echo(f"{name}: {CLIENTS[name].versions}")
+    return commands, left_out
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
+@click.option("--clients", default="", metavar="NAME,...", help=", ".join(CLIENTS))
+def main(parts: tuple[str, ...], clients: str) -> None:
+    """Run the lane of the proxy: all parts, or those that are named."""
+    work = Path(tempfile.mkdtemp(prefix="kproxy-lane-"))
+    commands, left_out = _clients(clients)
+    try:
+        enter()
+        with Cluster(work / "cluster") as cluster, Confined(cluster.ports.values()) as confined:
+            kproxy = Kproxy(cluster.bootstrap, work / "kproxy")
+            kproxy.start()
+            lane = Lane(cluster, kproxy, confined, work)
+            try:
+                for part in parts or PARTS:
+                    click.echo(part)
+                    PARTS[part](lane, commands)
+                click.echo("in the end")
+                lane.recorded()
+                lane.watched()
+            finally:
+                kproxy.kill()
+    except CannotRun as why:
+        raise click.ClickException(f"the lane cannot run here: {why}") from None
+    if lane.faults:
+        click.echo(f"logs and what was recorded are in {work}")
+    else:
+        shutil.rmtree(work)
+    sys.exit(1 if lane.faults else 2 if left_out else 0)
+
+
+if __name__ == "__main__":
+    main()

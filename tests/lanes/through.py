@@ -1,0 +1,252 @@
+"""Clients that are sent through a proxy: what to fetch for each, how to run it, what it said.
+
+They are the programs in ``clients/proxy``, whose arguments and output are described in ``common.py`` there, and Kafka's
+own verifiable producer and consumer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.lanes.broker import JVM, java, kafka_class_path
+from tests.lanes.tools import CannotRun, Wrong, cache, need, run, wait_for
+
+_PROGRAMS = Path(__file__).parent / "clients" / "proxy"
+_VERIFIABLE = "org.apache.kafka.tools.Verifiable"
+_ERRAND_S = 120
+_END_S = 120
+
+
+@dataclass(frozen=True)
+class Command:
+    """How a program is run.
+
+    :ivar env: variables to set beside those there are
+    """
+
+    words: Sequence[str | Path]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Client:
+    """A kind of client.
+
+    :ivar versions: what it consists of, for the report
+    :ivar prepare: fetches and builds it
+    """
+
+    versions: str
+    prepare: Callable[[], Command]
+
+
+def _python(program: str, requirement: str) -> Callable[[], Command]:
+    def prepare() -> Command:
+        python = cache() / "venv" / "bin" / "python"
+        if not python.exists():
+            run([sys.executable, "-m", "venv", cache() / "venv"])
+        run([python, "-m", "pip", "install", "-q", requirement])
+        return Command([python, _PROGRAMS / program])
+
+    return prepare
+
+
+def _node() -> Command:
+    need("node", "npm")
+    folder = cache() / "kafkajs"
+    folder.mkdir(exist_ok=True)
+    package = Path(__file__).parent / "clients" / "kafkajs" / "package.json"
+    (folder / "package.json").write_bytes(package.read_bytes())
+    run(["npm", "install", "--silent", "--no-package-lock"], cwd=folder)
+    return Command(["node", _PROGRAMS / "kafkajs.js"], {"NODE_PATH": str(folder / "node_modules")})
+
+
+def _java() -> Command:
+    need("java", "javac")
+    classes = cache() / "errand"
+    run(["javac", "-d", classes, "-cp", kafka_class_path(), _PROGRAMS / "Errand.java"])
+    path = f"{classes}:{kafka_class_path()}"
+    return Command(["java", "-Xmx150m", *JVM, "-cp", path, "Errand"])
+
+
+CLIENTS = {
+    "java": Client("Kafka's Java client 4.3.0", _java),
+    "confluent-kafka": Client(
+        "librdkafka, confluent-kafka 2.16.1", _python("confluent_client.py", "confluent-kafka==2.16.1")
+    ),
+    "kafka-python": Client("kafka-python 3.0.12", _python("kafka_python_client.py", "kafka-python==3.0.12")),
+    "aiokafka": Client("aiokafka 0.14.0", _python("aiokafka_client.py", "aiokafka==0.14.0")),
+    "kafkajs": Client("kafkajs 2.2.4", _node),
+}
+
+
+def errand(command: Command, bootstrap: str, topic: str, count: int) -> dict[str, Any]:
+    """Have a client do everything that clients do; return what it said.
+
+    :raises CannotRun: if it fails
+    :raises Wrong: if it says nothing
+    """
+    said = run([*command.words, "errand", bootstrap, topic, str(count)], env=command.env, timeout=_ERRAND_S)
+    facts = [line for line in said.splitlines() if line.startswith("{")]
+    if not facts:
+        raise Wrong(f"it said nothing: {said[-500:]}")
+    told: dict[str, Any] = json.loads(facts[-1])
+    return told
+
+
+class Process:
+    """A program that runs, with a thread that reads the JSON lines it prints."""
+
+    def __init__(self, command: Command, log: Path, note: Callable[[dict[str, Any]], None]) -> None:
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                list(map(str, command.words)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env=os.environ | command.env,
+                text=True,
+            )
+        self._note = note
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self._note(json.loads(line))
+
+    def end_input(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait(self) -> None:
+        """Wait for the end, and until everything that it printed has been read.
+
+        :raises Wrong: if it takes too long
+        """
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Wrong("it did not end") from None
+        self._reader.join()
+
+
+class Endurer:
+    """A client that produces and consumes through whatever happens.
+
+    :ivar topic: that it alone uses
+    :ivar acknowledged: how many records the brokers have taken
+    :ivar consumed: how many different ones came back
+    """
+
+    def __init__(self, name: str, topic: str) -> None:
+        self.name = name
+        self.topic = topic
+        self.acknowledged = 0
+        self.consumed = 0
+
+    def finish(self) -> list[int]:
+        """Let it stop, and return which records it missed.
+
+        :raises Wrong: if it does not end
+        """
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        raise NotImplementedError
+
+
+class ProgramEndurer(Endurer):
+    """One of the programs."""
+
+    def __init__(self, name: str, command: Command, bootstrap: str, topic: str, folder: Path) -> None:
+        super().__init__(name, topic)
+        self._missed: list[int] | None = None
+        words = [*command.words, "endure", bootstrap, topic]
+        self._process = Process(Command(words, command.env), folder / f"{topic}.log", self._note)
+
+    def _note(self, told: dict[str, Any]) -> None:
+        self.acknowledged = told.get("acknowledged", self.acknowledged)
+        self.consumed = told.get("consumed", self.consumed)
+        self._missed = told.get("missed")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def finish(self) -> list[int]:
+        self._process.end_input()
+        self._process.wait()
+        if self._missed is None:
+            raise Wrong(f"{self.name} ended without a word")
+        return self._missed
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+class JavaEndurer(Endurer):
+    """Kafka's verifiable producer and consumer."""
+
+    def __init__(self, name: str, bootstrap: str, topic: str, folder: Path) -> None:
+        super().__init__(name, topic)
+        self._acknowledged: set[int] = set()
+        self._consumed: set[int] = set()
+        cluster = ("--bootstrap-server", bootstrap, "--topic", topic)
+        producer = java(f"{_VERIFIABLE}Producer", *cluster, "--throughput", "50", "--acks", "-1")
+        consumer = java(
+            f"{_VERIFIABLE}Consumer",
+            *cluster,
+            *("--group-id", topic, "--reset-policy", "earliest", "--session-timeout", "6000", "--verbose"),
+        )
+        self._producer = Process(Command(producer), folder / f"{topic}.producer.log", self._note)
+        self._consumer = Process(Command(consumer), folder / f"{topic}.consumer.log", self._note)
+
+    def _note(self, told: dict[str, Any]) -> None:
+        if told["name"] == "producer_send_success":
+            self._acknowledged.add(int(told["value"]))
+            self.acknowledged = len(self._acknowledged)
+        elif told["name"] == "record_data":
+            self._consumed.add(int(told["value"]))
+            self.consumed = len(self._consumed)
+
+    def finish(self) -> list[int]:
+        self._producer.terminate()
+        self._producer.wait()
+        with contextlib.suppress(CannotRun):
+            wait_for("the last record", lambda: self._acknowledged <= self._consumed)
+        self._consumer.terminate()
+        self._consumer.wait()
+        return sorted(self._acknowledged - self._consumed)
+
+    def kill(self) -> None:
+        self._producer.kill()
+        self._consumer.kill()
