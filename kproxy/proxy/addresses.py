@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from captures.interventions import Change
@@ -89,6 +89,7 @@ _UNSUPPORTED_VERSION = 35
 _LONGEST_TRIED = 1 << 20
 """Bytes of the longest frame that is tried in other versions: each is decoded as a whole."""
 
+_MOST_KEPT = 1024  # rewriters: versions are the client's choice
 _CORRELATION_ID = slice(SIZE_BYTES, 8)
 _SIZE = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
@@ -96,7 +97,7 @@ _ERROR_AT = 8  # in an ApiVersions response, whose header is always v0 (KIP-511)
 _FALLBACK = struct.Struct(">hihhh")  # ApiVersions v0 with one entry
 
 
-@cache
+@lru_cache(maxsize=_MOST_KEPT)
 def rewriter(api_key: int, version: int) -> Rewriter | None:
     """Return what rewrites the responses to requests of an API in a version, None if there is nothing to rewrite.
 
@@ -110,7 +111,6 @@ def rewriter(api_key: int, version: int) -> Rewriter | None:
     return None if route.is_empty else _AsAnswered(api_key, version, _Addresses(route))
 
 
-@cache
 def unknown(api_key: int, version: int) -> bool:
     """Return whether responses could carry addresses that are not rewritten, as the version is not declared."""
     return api_key in _FIELDS and version not in _response(api_key).versions

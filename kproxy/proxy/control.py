@@ -64,6 +64,7 @@ class ControlServer:
     :param commands: by name, next to ``hello`` and ``subscribe``
     :param changing: the names of those that change something
     :param on_last_controller: called when the last lasting controller is gone
+    :param prepare: called in a thread when the first controller has come; commands of controllers wait for it
     """
 
     def __init__(
@@ -72,11 +73,14 @@ class ControlServer:
         commands: Mapping[str, Command],
         changing: frozenset[str] = frozenset(),
         on_last_controller: Callable[[], None] = lambda: None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         self._path = Path(path)
         self._commands = commands
         self._changing = changing
         self._on_last_controller = on_last_controller
+        self._prepare = prepare
+        self._prepared: asyncio.Future[None] | None = None
         self._server: asyncio.AbstractServer | None = None
         self._connections: set[_Connection] = set()
         self._subscribers: set[_Connection] = set()
@@ -181,6 +185,11 @@ class ControlServer:
         connection.lasting = request.get("lasting", True) is not False
         if was and not self.controllers:
             self._on_last_controller()
+        if connection.control and self._prepare is not None:
+            if self._prepared is None:
+                loop = asyncio.get_running_loop()
+                self._prepared = loop.run_in_executor(None, self._prepare)
+            connection.wait_for(self._prepared)
         return {"protocol": PROTOCOL, "control": connection.control, "controllers": self.controllers}
 
 
@@ -193,6 +202,7 @@ class _Connection(asyncio.Protocol):
         self._received = bytearray()
         self._searched = 0
         self._paused = False
+        self._waits = False
         self._lost = 0
         self.control = False
         self.lasting = True
@@ -241,8 +251,23 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def wait_for(self, something: asyncio.Future[None]) -> None:
+        """Answer nothing more until something is done."""
+        if not something.done():
+            self._waits = True
+            something.add_done_callback(self._go_on)
+
+    def _go_on(self, _: asyncio.Future[None]) -> None:
+        self._waits = False
+        self._answer_lines()
+
+    def _may_answer(self) -> bool:
+        transport = self._transport
+        return transport is not None and not (self._paused or self._waits or transport.is_closing())
+
     def _answer_lines(self) -> None:
-        while self._transport is not None and not self._paused and not self._transport.is_closing():
+        while self._may_answer():
+            assert self._transport is not None
             end = self._received.find(b"\n", self._searched)
             if end < 0:
                 self._searched = len(self._received)

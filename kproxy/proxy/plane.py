@@ -34,7 +34,7 @@ from kproxy.proxy.listeners import Listener, bind
 from kproxy.proxy.own_requests import OwnRequestError, cluster_of
 from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
-from kproxy.proxy.rules import Inspection
+from kproxy.proxy.rules import Inspection, prepare
 from kproxy.proxy.run_folder import RunFolder, state_folder
 from kproxy.proxy.serving import Serving
 from kproxy.proxy.session import Session
@@ -113,6 +113,7 @@ class Plane:
             {**commands(self), **of_rules},
             changing(of_rules),
             self.inspection.release_all,
+            prepare,
         )
 
     def _known_brokers(self, port: int) -> Brokers:

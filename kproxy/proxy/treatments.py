@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kproxy.proxy import addresses
@@ -18,6 +18,8 @@ _COLLECT_ALL = 64 << 20
 """Bytes up to which one is collected that cannot."""
 _LOOK_AT = 1 << 20
 """Bytes up to which one is searched for addresses whose layout is not known."""
+
+_MOST_KEPT = 4096  # keys and versions are the client's choice
 
 _OFTEN = frozenset({3, 10, 18, 60})
 """Metadata, FindCoordinator, ApiVersions, DescribeCluster: nearly every response has something to rewrite."""
@@ -39,7 +41,7 @@ class Treatment:
     is_seldom_needed: bool
 
 
-@cache
+@lru_cache(maxsize=_MOST_KEPT)
 def treatment_of(api_key: int, version: int) -> Treatment | None:
     """Return how responses are treated, None if they simply pass."""
     rewrite = addresses.rewriter(api_key, version)

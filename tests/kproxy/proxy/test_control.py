@@ -9,6 +9,8 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -220,3 +222,27 @@ def test_it_starts_without_anything_heavy() -> None:
     code += "print([name for name in ('numpy', 'click', 'textual', 'psutil', 'construct') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_commands_of_a_controller_wait_for_what_they_need(tmp_path: Path, run: Any) -> None:
+    ready = threading.Event()
+
+    def prepare() -> None:
+        time.sleep(0.1)
+        ready.set()
+
+    def ask(control: bool) -> list[bool]:
+        with ControlClient(tmp_path / "control.sock", control) as client:
+            return [client.call("is_ready"), client.call("is_ready")]
+
+    async def test() -> None:
+        commands = {"is_ready": lambda _: ready.is_set()}
+        server = control.ControlServer(tmp_path / "control.sock", commands, prepare=prepare)
+        await server.start()
+        assert await asyncio.to_thread(ask, False) == [False, False]
+        assert await asyncio.to_thread(ask, True) == [True, True]
+        assert await asyncio.to_thread(ask, True) == [True, True]
+        await server.close()
+
+    run(test())
