@@ -69,7 +69,7 @@ class Projection:
 
     def __init__(self, layout: Versioned, paths: Iterable[str]) -> None:
         self.layout = layout
-        self.wanted = _known(layout.struct, tree(paths))
+        self.wanted = known(layout.struct, tree(paths))
         self._struct = _projected(layout.struct, self.wanted)
 
     def __repr__(self) -> str:
@@ -108,7 +108,7 @@ class Projection:
 
 
 # ---------------------------------------------------------------- declarations with holes
-def _known(con: wire.WireType, wanted: Tree) -> Tree:
+def known(con: wire.WireType, wanted: Tree) -> Tree:
     """Return what of a tree there is in a struct."""
     struct = _struct_in(con)
     if struct is None:
@@ -117,7 +117,7 @@ def _known(con: wire.WireType, wanted: Tree) -> Tree:
     for member in (*struct.members, *(struct.tagged or {}).values()):
         if member.name in wanted:
             inner = wanted[member.name]
-            below = None if inner is None else _known(member.con, inner)
+            below = None if inner is None else known(member.con, inner)
             if below or inner is None:
                 found[member.name] = below
     return found
@@ -249,7 +249,7 @@ class _Projector(Generator):
 
     # ------------------------------------------------------------ passing over
     def _skip(self, con: wire.WireType) -> None:
-        width = _width(con)
+        width = wire.width_of(con)
         if width is not None:
             self._run.append(("", f"{width}x"))
             return
@@ -257,7 +257,7 @@ class _Projector(Generator):
             case wire.SizedLeaf():
                 self._skip_units(con, 1, con.prefix.format[1:], con.longest)
             case wire.Array():
-                unit = _width(con.element)
+                unit = wire.width_of(con.element)
                 if unit is None:
                     self._skip_elements(con)
                 else:
@@ -332,16 +332,6 @@ class _Projector(Generator):
 
 _MOST_ELEMENTS = 0x7FFF_FFFF
 _NO_TAGS = wire.Struct((), {})
-
-
-def _width(con: wire.WireType) -> int | None:
-    """Return how many bytes every value of a type has; None if it depends on the value."""
-    if isinstance(con, wire.Fixed | wire.Uuid):
-        return con.size
-    if isinstance(con, wire.Struct) and con.tagged is None:
-        widths = [_width(member.con) for member in con.members]
-        return None if None in widths else sum(width for width in widths if width is not None)
-    return None
 
 
 def _hollow(con: wire.WireType) -> Any:

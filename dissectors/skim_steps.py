@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dissectors import wire
 from dissectors.errors import DecodeError
-from dissectors.projection import Tree, tree
+from dissectors.projection import Tree, known, tree
 
 if TYPE_CHECKING:
     from dissectors.skim import Walk
@@ -249,7 +249,7 @@ class _EndOfTag(Step):
 def to_fields(structs: Sequence[wire.Struct], paths: Iterable[str]) -> Step:
     """Return the first step on the way past all fields on some paths of the last struct."""
     *before, last = structs
-    wanted = _known(last, tree(paths))
+    wanted = known(last, tree(paths))
     if not wanted:
         return Pass(None)
     return through(before, _fields(_up_to_the_last(last, wanted), wanted, "", Pass(None)))
@@ -296,7 +296,7 @@ def _field(member: wire.Member, wanted: Tree, path: str, then: Step) -> Step:
 
 
 def _inside(con: wire.WireType, wanted: Tree, path: str, then: Step) -> Step:
-    width = None if wanted else _width(con)
+    width = None if wanted else wire.width_of(con)
     if width is not None:
         then.before += width
         return then
@@ -304,7 +304,7 @@ def _inside(con: wire.WireType, wanted: Tree, path: str, then: Step) -> Step:
         case wire.SizedLeaf():
             return _Units(con, 1, then)
         case wire.Array():
-            unit = None if wanted else _width(con.element)
+            unit = None if wanted else wire.width_of(con.element)
             if unit is not None:
                 return _Units(con, unit, then)
             array = _Elements(con, then)
@@ -317,32 +317,6 @@ def _inside(con: wire.WireType, wanted: Tree, path: str, then: Step) -> Step:
             return _fields(con, wanted, f"{path}.", then)
         case _:
             raise AssertionError(f"no way over {con!r}")
-
-
-def _width(con: wire.WireType) -> int | None:
-    """Return how many bytes every value of a type has; None if it depends on the value."""
-    if isinstance(con, wire.Fixed | wire.Uuid):
-        return con.size
-    if isinstance(con, wire.Struct) and con.tagged is None:
-        widths = [_width(member.con) for member in con.members]
-        return None if None in widths else sum(width for width in widths if width is not None)
-    return None
-
-
-def _known(con: wire.WireType, wanted: Tree) -> Tree:
-    """Return what of a tree there is in a type."""
-    if isinstance(con, wire.Array):
-        con = con.element
-    if isinstance(con, wire.NullableStruct):
-        con = con.struct
-    found: Tree = {}
-    if isinstance(con, wire.Struct):
-        for member in (*con.members, *(con.tagged or {}).values()):
-            inner = wanted.get(member.name, {})
-            below = None if inner is None else _known(member.con, inner)
-            if below or inner is None:
-                found[member.name] = below
-    return found
 
 
 def _up_to_the_last(con: wire.Struct, wanted: Tree) -> wire.Struct:

@@ -396,3 +396,13 @@ class Skipped(WireType):
 
 
 UNKNOWN_TAGS = "_tags"
+
+
+def width_of(con: WireType) -> int | None:
+    """Return how many bytes every value of a type has; None if it depends on the value."""
+    if isinstance(con, Fixed | Uuid):
+        return con.size
+    if isinstance(con, Struct) and con.tagged is None:
+        widths = [width_of(member.con) for member in con.members]
+        return None if None in widths else sum(width for width in widths if width is not None)
+    return None

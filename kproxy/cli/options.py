@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kproxy.cli.sizes import spool_option
-from kproxy.cli.times import Moment
+from kproxy.cli.times import Duration, Moment
 
 Decorator = Callable[[Any], Any]
 
@@ -56,6 +56,26 @@ time_options = _together(
         help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z.",
     ),
     click.option("--to", "end", type=Moment(), help="Leave out what came after."),
+)
+
+surroundings_options = _together(
+    click.option(
+        "--before",
+        type=Duration(),
+        default="2m",
+        metavar="TIME",
+        help="How much to save before. Default: 2m.",
+    ),
+    click.option(
+        "--after", type=Duration(), default="1m", metavar="TIME", help="How much to save after. Default: 1m."
+    ),
+    click.option(
+        "--keep-dir",
+        type=click.Path(file_okay=False),
+        default=".",
+        metavar="DIR",
+        help="Where what is saved, and a ring, are. Default: here.",
+    ),
 )
 
 utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")

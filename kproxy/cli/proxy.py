@@ -10,7 +10,7 @@ import click
 
 from kproxy.cli.brokers import Brokers, HostPort, command_config_option, security_of
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import hosts_option, showing_options
+from kproxy.cli.options import hosts_option, showing_options, surroundings_options
 from kproxy.cli.sizes import LEAST_SPOOL, Size
 from kproxy.cli.times import NANOSECONDS, Duration
 
@@ -144,19 +144,7 @@ def _file(**kwargs: Any) -> click.Path:
 @click.option("--no-forward", is_flag=True, help="Record what clients send, and close.")
 @click.option("--stub", is_flag=True, help="No broker: answer ApiVersions and Metadata, record the rest.")
 @click.option("--keep", metavar="FILTER", help="Flight recorder: save what surrounds the exchanges that fit.")
-@click.option(
-    "--before", type=Duration(), default="2m", metavar="TIME", help="How much to save before. Default: 2m."
-)
-@click.option(
-    "--after", type=Duration(), default="1m", metavar="TIME", help="How much to save after. Default: 1m."
-)
-@click.option(
-    "--keep-dir",
-    type=click.Path(file_okay=False),
-    default=".",
-    metavar="DIR",
-    help="Where it is saved. Default: here.",
-)
+@surroundings_options
 @click.option(
     "--metrics",
     type=HostPort(port_alone=True),

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
-from kproxy.cli.options import hosts_option, showing_options
+from kproxy.cli.options import hosts_option, showing_options, surroundings_options
 from kproxy.cli.output import refuse_to_overwrite
-from kproxy.cli.times import Duration
 
 if TYPE_CHECKING:
     from captures.live.device import Device, Settings
@@ -106,19 +105,7 @@ Examples:
 @click.option("--spool", metavar="SIZE", help="Disk for packets that are not written with -w. Default: 8GiB.")
 @click.option("--ring", metavar="SIZE", help="Keep the latest packets in a ring of this size on disk: 5GB.")
 @click.option("--keep", metavar="FILTER", help="With --ring: save what surrounds the exchanges that fit.")
-@click.option(
-    "--before", type=Duration(), default="2m", metavar="TIME", help="How much to save before. Default: 2m."
-)
-@click.option(
-    "--after", type=Duration(), default="1m", metavar="TIME", help="How much to save after. Default: 1m."
-)
-@click.option(
-    "--keep-dir",
-    type=click.Path(file_okay=False),
-    default=".",
-    metavar="DIR",
-    help="Where ring and saved files are. Default: here.",
-)
+@surroundings_options
 def sniff(
     expression: tuple[str, ...],
     interface: str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kproxy.proxy.control import CommandError
+from kproxy.proxy.control import parameters
 from kproxy.proxy.tls import diagnosis
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def commands(plane: Plane) -> dict[str, Command]:
         ]
 
     def forwarding(values: dict[str, Any]) -> dict[str, Any]:
-        plane.set_forwarding(_checked(values, _Forwarding).on)
+        plane.set_forwarding(parameters(values, _Forwarding).on)
         return {"forwarding": plane.forwarding}
 
     def keep(_: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def commands(plane: Plane) -> dict[str, Command]:
         return {}
 
     def drain(values: dict[str, Any]) -> dict[str, Any]:
-        plane.end(_checked(values, _Drain).seconds)
+        plane.end(parameters(values, _Drain).seconds)
         return {"connections": len(plane.sessions)}
 
     return {
@@ -77,13 +77,6 @@ def commands(plane: Plane) -> dict[str, Command]:
         "keep": keep,
         "drain": drain,
     }
-
-
-def _checked(values: dict[str, Any], shape: type[Any]) -> Any:
-    try:
-        return msgspec.convert(values, shape)
-    except msgspec.ValidationError as error:
-        raise CommandError(str(error)) from None
 
 
 def _status(plane: Plane) -> dict[str, Any]:

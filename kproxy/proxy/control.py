@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -55,6 +55,20 @@ class CommandError(Exception):
 
 class ClosedError(ConnectionError):
     """The data plane has closed the connection, or is gone."""
+
+
+T = TypeVar("T")
+
+
+def parameters(given: dict[str, Any], shape: type[T]) -> T:
+    """Return the parameters of a command as the struct that they are to be.
+
+    :raises CommandError: if they are not
+    """
+    try:
+        return msgspec.convert(given, shape)
+    except msgspec.ValidationError as error:
+        raise CommandError(str(error)) from None
 
 
 class ControlServer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from captures.interventions import Change
-from kproxy.proxy.control import CommandError
+from kproxy.proxy.control import CommandError, parameters
 from kproxy.proxy.rules.errors import EditError
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def commands(inspection: Inspection) -> dict[str, Command]:
         return {"rules": rules.to_json()}
 
     def add_rule(values: dict[str, Any]) -> dict[str, Any]:
-        given = _checked(values, _Rule)
+        given = parameters(values, _Rule)
         return {"number": _tried(lambda: rules.add(given.rule, force=given.force))}
 
     def remove_rule(values: dict[str, Any]) -> dict[str, Any]:
-        number = _checked(values, _Which).number
+        number = parameters(values, _Which).number
         if number == "all":
             return {"removed": rules.clear()}
         _tried(lambda: rules.remove(number))
@@ -66,7 +66,7 @@ def commands(inspection: Inspection) -> dict[str, Command]:
         return holds.to_json()
 
     def set_hold(values: dict[str, Any]) -> dict[str, Any]:
-        given = _checked(values, _Filter)
+        given = parameters(values, _Filter)
         if given.filter is None:
             holds.clear_filter(given.side)
             return {"side": given.side}
@@ -74,19 +74,19 @@ def commands(inspection: Inspection) -> dict[str, Command]:
         return {"side": _tried(lambda: holds.set_filter(text))}
 
     def release(values: dict[str, Any]) -> dict[str, Any]:
-        number = _checked(values, _Which).number
+        number = parameters(values, _Which).number
         if number == "all":
             return {"released": holds.release_all()}
         _tried(lambda: holds.release(number))
         return {"released": 1}
 
     def kill(values: dict[str, Any]) -> dict[str, Any]:
-        number = _checked(values, _Number).number
+        number = parameters(values, _Number).number
         _tried(lambda: holds.kill(number))
         return {"killed": 1}
 
     def edit(values: dict[str, Any]) -> dict[str, Any]:
-        given = _checked(values, _Edit)
+        given = parameters(values, _Edit)
         if sum(one is not None for one in (given.changes, given.body, given.frame)) != 1:
             raise CommandError("one of changes, body and frame has to be given")
         data = None if given.frame is None else _bytes(given.frame)
@@ -103,13 +103,6 @@ def commands(inspection: Inspection) -> dict[str, Command]:
         "kill": kill,
         "edit": edit,
     }
-
-
-def _checked(values: dict[str, Any], shape: type[Any]) -> Any:
-    try:
-        return msgspec.convert(values, shape)
-    except msgspec.ValidationError as error:
-        raise CommandError(str(error)) from None
 
 
 def _tried(do: Callable[[], Any]) -> Any:

@@ -25,7 +25,7 @@ from click.testing import CliRunner
 from kproxy.cli import main
 from kproxy.proxy.run_folder import leftovers, running
 from tests.kproxy.fake_broker import METADATA, FakeBroker
-from tests.kproxy.proxy.planes import request
+from tests.kproxy.frames import request_frame
 
 HEARTBEAT = 12
 PATIENCE = 30.0
@@ -140,7 +140,7 @@ def ask(port: int, *frames: bytes) -> list[bytes]:
 # ---------------------------------------------------------------- shown and recorded
 def test_exchanges_are_shown_while_they_happen(broker: FakeBroker) -> None:
     with proxy("-b", f"127.0.0.1:{broker.port}") as running_proxy:
-        ask(running_proxy.port, request(METADATA, 12, ASKED), request(HEARTBEAT, 0, LIVING, 2))
+        ask(running_proxy.port, request_frame(METADATA, 12, ASKED), request_frame(HEARTBEAT, 0, LIVING, 2))
         running_proxy.line(r"Metadata v12 .*1 broker.*\[changed\]")
         running_proxy.line(r"Heartbeat v0 +orders-group")
         assert running_proxy.end() == 0
@@ -151,7 +151,7 @@ def test_exchanges_are_shown_while_they_happen(broker: FakeBroker) -> None:
 
 def test_json_and_a_filter_for_programs(broker: FakeBroker) -> None:
     with proxy("-b", f"127.0.0.1:{broker.port}", "--json", "-Y", "api == Metadata") as running_proxy:
-        ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1), request(METADATA, 12, ASKED, 2))
+        ask(running_proxy.port, request_frame(HEARTBEAT, 0, LIVING, 1), request_frame(METADATA, 12, ASKED, 2))
         shown = json.loads(running_proxy.lines.get(timeout=PATIENCE))
         assert shown["api"] == "Metadata"
         (change,) = [
@@ -167,7 +167,7 @@ def test_everything_is_appended_to_a_file(broker: FakeBroker, tmp_path: Path) ->
     path = tmp_path / "said.pcapng"
     for correlation_id in (1, 2):
         with proxy("-b", f"127.0.0.1:{broker.port}", "-q", "-w", str(path)) as running_proxy:
-            ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, correlation_id))
+            ask(running_proxy.port, request_frame(HEARTBEAT, 0, LIVING, correlation_id))
             assert running_proxy.end() == 0
     result = CliRunner().invoke(main, ["read", "--json", str(path)], catch_exceptions=False)
     assert result.exit_code == 0
@@ -177,7 +177,7 @@ def test_everything_is_appended_to_a_file(broker: FakeBroker, tmp_path: Path) ->
 
 def test_what_an_unclean_end_leaves_is_named(broker: FakeBroker) -> None:
     with proxy("-b", f"127.0.0.1:{broker.port}", "-q") as running_proxy:
-        ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1))
+        ask(running_proxy.port, request_frame(HEARTBEAT, 0, LIVING, 1))
         (run,) = running()
         os.kill(run.pid, signal.SIGKILL)
         running_proxy.notice("forwarding ended unexpectedly")
@@ -194,7 +194,7 @@ def test_what_an_unclean_end_leaves_is_named(broker: FakeBroker) -> None:
 def test_the_flight_recorder_keeps_what_surrounds_a_match(broker: FakeBroker, tmp_path: Path) -> None:
     options = ["-q", "--keep", "api == Heartbeat", "--keep-dir", str(tmp_path), "--after", "100ms"]
     with proxy("-b", f"127.0.0.1:{broker.port}", *options) as running_proxy:
-        ask(running_proxy.port, request(METADATA, 12, ASKED), request(HEARTBEAT, 0, LIVING, 2))
+        ask(running_proxy.port, request_frame(METADATA, 12, ASKED), request_frame(HEARTBEAT, 0, LIVING, 2))
         running_proxy.notice(r"kept [\d,]+ packets around Heartbeat")
         assert running_proxy.end() == 0
     kept = sorted(tmp_path.glob("*Heartbeat*.pcapng"))
@@ -206,7 +206,7 @@ def test_metrics_are_served(broker: FakeBroker) -> None:
     pytest.importorskip("prometheus_client")
     with proxy("-b", f"127.0.0.1:{broker.port}", "--metrics", "0") as running_proxy:
         url = running_proxy.notice(r"metrics are at (http\S+)")[1]
-        ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1))
+        ask(running_proxy.port, request_frame(HEARTBEAT, 0, LIVING, 1))
         running_proxy.line("Heartbeat")
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             text = answer.read().decode()
@@ -217,7 +217,7 @@ def test_metrics_are_served(broker: FakeBroker) -> None:
 def test_a_fault_is_applied_and_shown(broker: FakeBroker) -> None:
     rule = "api == Heartbeat => error REBALANCE_IN_PROGRESS"
     with proxy("-b", f"127.0.0.1:{broker.port}", "--fault", rule) as running_proxy:
-        (answer,) = ask(running_proxy.port, request(HEARTBEAT, 0, LIVING, 1))
+        (answer,) = ask(running_proxy.port, request_frame(HEARTBEAT, 0, LIVING, 1))
         assert int.from_bytes(answer[8:10]) == 27
         running_proxy.line(r"Heartbeat v0 .*REBALANCE_IN_PROGRESS")
         assert running_proxy.end() == 0
@@ -225,7 +225,7 @@ def test_a_fault_is_applied_and_shown(broker: FakeBroker) -> None:
 
 def test_a_stub_needs_no_broker() -> None:
     with proxy("--stub") as running_proxy:
-        ask(running_proxy.port, request(METADATA, 12, ASKED))
+        ask(running_proxy.port, request_frame(METADATA, 12, ASKED))
         running_proxy.line(r"Metadata v12 .*1 broker")
         assert running_proxy.end() == 0
 
@@ -234,7 +234,7 @@ def test_in_the_background_it_goes_on_without_a_terminal(broker: FakeBroker) -> 
     started = Proxy("--listen", "127.0.0.1:0", "-b", f"127.0.0.1:{broker.port}", "--detach")
     assert started.wait() == 0
     try:
-        ask(started.port, request(HEARTBEAT, 0, LIVING, 1))
+        ask(started.port, request_frame(HEARTBEAT, 0, LIVING, 1))
         (run,) = running()
         drained = CliRunner().invoke(main, ["ctl", "drain"], catch_exceptions=False)
         assert drained.exit_code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import Any, Self
 
 import uvloop
 
-from dissectors.apis import api
 from dissectors.frames import decode_response
-from dissectors.headers import RequestHeader, request_header_version
 from kproxy.proxy.plane import Plane
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Address, Recorded, Settings
+from tests.kproxy.frames import request_frame
 
 UNRECORDED = Recorded(on=False)
 PATIENCE = 10.0  # seconds that anything may take
@@ -89,23 +87,6 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     uvloop.run(test())
 
 
-def request(
-    key: int, version: int, body: dict[str, Any], correlation_id: int = 1, client_id: str | None = "test"
-) -> bytes:
-    """Return a request frame."""
-    known = api(key)
-    assert known is not None
-    header = {
-        "request_api_key": key,
-        "request_api_version": version,
-        "correlation_id": correlation_id,
-        "client_id": client_id,
-    }
-    payload = RequestHeader[request_header_version(known.request, version)].build(header)
-    payload += known.request[version].build(body)
-    return struct.pack(">i", len(payload)) + payload
-
-
 class Client:
     """A connection that sends and receives bytes."""
 
@@ -145,7 +126,7 @@ class Client:
     async def ask(
         self, key: int, version: int, body: dict[str, Any], correlation_id: int = 1
     ) -> dict[str, Any]:
-        self.send(request(key, version, body, correlation_id))
+        self.send(request_frame(key, version, body, correlation_id))
         return await self.response(key, version)
 
     async def ended(self) -> bytes:

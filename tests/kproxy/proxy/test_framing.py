@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dissectors.apis import version_limits
 from kproxy.proxy.framing import TOKEN, Due, InFlight, NeedMore, acks_of, client_id_of, is_request
-from tests.kproxy.proxy.planes import request
+from tests.kproxy.frames import request_frame
 
 PRODUCE = 0
 VERSIONS = range(version_limits()[PRODUCE][0], version_limits()[PRODUCE][1] + 1)
@@ -25,7 +25,7 @@ def test_acks_are_found_wherever_they_are(
     version: int, client_id: str | None, transactional_id: str | None, acks: int, before: bytes
 ) -> None:
     body = {"transactional_id": transactional_id, "acks": acks, "timeout_ms": 0, "topic_data": []}
-    frame = request(PRODUCE, version, body, client_id=client_id)
+    frame = request_frame(PRODUCE, version, body, client_id=client_id)
     data = before + frame
     assert acks_of(data, len(before), len(data), version) == acks
     assert client_id_of(data, len(before), len(data)) == client_id
@@ -34,7 +34,7 @@ def test_acks_are_found_wherever_they_are(
 @given(version=st.sampled_from(VERSIONS), cut=st.integers(12, 40))
 def test_too_few_bytes_are_no_answer(version: int, cut: int) -> None:
     body = {"transactional_id": "t" * 20, "acks": 1, "timeout_ms": 0, "topic_data": []}
-    frame = request(PRODUCE, version, body, client_id="c" * 20)
+    frame = request_frame(PRODUCE, version, body, client_id="c" * 20)
     try:
         assert acks_of(frame[:cut], 0, cut, version) == 1
     except NeedMore:

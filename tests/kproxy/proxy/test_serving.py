@@ -15,7 +15,8 @@ from kproxy.proxy.tls.authority import Authority
 from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import Security, Tls
 from tests.kproxy.fake_broker import METADATA, FakeBroker
-from tests.kproxy.proxy.planes import Client, request, run, running, until
+from tests.kproxy.frames import request_frame
+from tests.kproxy.proxy.planes import Client, run, running, until
 
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
 HEARTBEAT = 12
@@ -108,10 +109,10 @@ def test_plaintext_on_a_tls_port_is_explained(tmp_path: Path, authority: Authori
         async with FakeBroker() as broker:
             async with running(tmp_path, ("127.0.0.1", broker.port), client_tls=ClientTls()) as proxy:
                 async with await Client.connect(proxy.address) as client:
-                    client.send(request(METADATA, 12, ALL_TOPICS))
+                    client.send(request_frame(METADATA, 12, ALL_TOPICS))
                     assert await client.ended() == b""
                 (warning,) = proxy.told.of("warning")
-                assert "plaintext Kafka (Metadata v12, client ID test)" in warning["text"]
+                assert "plaintext Kafka (Metadata v12, client ID app)" in warning["text"]
 
     run(test)
 
@@ -137,7 +138,7 @@ def test_a_broker_whose_certificate_is_not_trusted_is_explained(tmp_path: Path, 
         async with FakeBroker(tls=broker_tls(authority)) as broker:
             async with running(tmp_path, ("127.0.0.1", broker.port), security=Security(Tls())) as proxy:
                 async with await Client.connect(proxy.address) as client:
-                    client.send(request(METADATA, 12, ALL_TOPICS))
+                    client.send(request_frame(METADATA, 12, ALL_TOPICS))
                     assert await client.ended() == b""
                 told = " ".join(each["text"] for each in proxy.told.of("warning"))
                 assert "ssl.truststore.location" in told
@@ -151,7 +152,7 @@ def test_mutual_tls_needs_a_certificate(tmp_path: Path, authority: Authority) ->
         async with FakeBroker() as broker:
             async with running(tmp_path, ("127.0.0.1", broker.port), client_tls=required) as proxy:
                 async with await Client.connect(proxy.address, ssl=trusting(authority)) as client:
-                    client.send(request(METADATA, 12, ALL_TOPICS))
+                    client.send(request_frame(METADATA, 12, ALL_TOPICS))
                     with suppress(ssl.SSLError):  # with TLS 1.3 it learns of it after its handshake
                         await client.ended()
                 await until(lambda: bool(proxy.told.of("warning")))

@@ -22,7 +22,8 @@ from tests.kproxy.fake_broker import (
     Received,
     response_frame,
 )
-from tests.kproxy.proxy.planes import PATIENCE, Client, request, run, running, until
+from tests.kproxy.frames import request_frame
+from tests.kproxy.proxy.planes import PATIENCE, Client, run, running, until
 from tests.lanes.tools import free_ports
 
 HEARTBEAT = 12
@@ -38,7 +39,7 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def heartbeat(correlation_id: int = 1) -> bytes:
     body = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
-    return request(HEARTBEAT, 4, body, correlation_id)
+    return request_frame(HEARTBEAT, 4, body, correlation_id)
 
 
 def heard(broker: FakeBroker) -> list[Received]:
@@ -48,7 +49,7 @@ def heard(broker: FakeBroker) -> list[Received]:
 
 def produce(correlation_id: int, acks: int, version: int = 9) -> bytes:
     body = {"transactional_id": None, "acks": acks, "timeout_ms": 1000, "topic_data": []}
-    return request(PRODUCE, version, body, correlation_id)
+    return request_frame(PRODUCE, version, body, correlation_id)
 
 
 class Deciding:
@@ -111,7 +112,7 @@ def test_pipelined_requests_are_answered_in_their_order_with_acks_0_among_them(t
                         heartbeat(2),
                         produce(3, 0),
                         produce(4, 1),
-                        request(METADATA, 12, ALL_TOPICS, 5),
+                        request_frame(METADATA, 12, ALL_TOPICS, 5),
                         produce(6, 0),
                         heartbeat(7),
                     )
@@ -120,7 +121,7 @@ def test_pipelined_requests_are_answered_in_their_order_with_acks_0_among_them(t
                     await until(lambda: len(heard(broker)) == 7)
                     (session,) = proxy.plane.sessions
                     assert not session.in_flight
-                    assert session.peers.client_id == "test"
+                    assert session.peers.client_id == "app"
 
     run(test)
 
@@ -160,7 +161,7 @@ def test_a_fetch_of_a_hundred_megabytes_streams_through(tmp_path: Path) -> None:
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
                 async with await Client.connect(proxy.address) as client:
                     body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
-                    client.send(request(FETCH, 12, body, 3))
+                    client.send(request_frame(FETCH, 12, body, 3))
                     await client.reader.readexactly(8)
                     # nobody reads on: what waits in the proxy is bounded
                     (session,) = proxy.plane.sessions
@@ -227,7 +228,7 @@ def test_raw_sasl_tokens_pass_and_do_not_disturb_the_pairing(tmp_path: Path) -> 
         server = await asyncio.start_server(broker, "127.0.0.1", 0)
         async with server, running(tmp_path, server.sockets[0].getsockname()) as proxy:
             async with await Client.connect(proxy.address) as client:
-                client.send(request(SASL_HANDSHAKE, 0, {"mechanism": "PLAIN"}, 1))
+                client.send(request_frame(SASL_HANDSHAKE, 0, {"mechanism": "PLAIN"}, 1))
                 assert (await client.frame())[4:8] == b"\0\0\0\1"
                 client.send(struct.pack(">i", 15) + b"\0alice\0password")
                 assert await client.frame() == bytes(4)
@@ -396,7 +397,11 @@ def test_an_answer_of_kproxys_own_comes_in_its_turn(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             broker.received.clear()
             inspector = proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(answer=own))
-            frames = request(METADATA, 12, ALL_TOPICS, 1), heartbeat(2), request(METADATA, 12, ALL_TOPICS, 3)
+            frames = (
+                request_frame(METADATA, 12, ALL_TOPICS, 1),
+                heartbeat(2),
+                request_frame(METADATA, 12, ALL_TOPICS, 3),
+            )
             got = await _asked_through(proxy, *frames, count=3)
             assert [int.from_bytes(each[4:8]) for each in got] == [1, 2, 3]
             assert got[1] == own
@@ -408,7 +413,7 @@ def test_an_answer_of_kproxys_own_comes_in_its_turn(tmp_path: Path) -> None:
 
 def test_a_changed_request_reaches_the_broker_changed(tmp_path: Path) -> None:
     async def test() -> None:
-        other = heartbeat(2).replace(b"test", b"best")
+        other = heartbeat(2).replace(b"app", b"apt")
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=other))
             await _asked_through(proxy, heartbeat(2))
@@ -422,7 +427,9 @@ def test_what_comes_behind_a_delayed_frame_waits_too(tmp_path: Path) -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(delay=100_000_000))
             begin = asyncio.get_running_loop().time()
-            got = await _asked_through(proxy, heartbeat(1), request(METADATA, 12, ALL_TOPICS, 2), count=2)
+            got = await _asked_through(
+                proxy, heartbeat(1), request_frame(METADATA, 12, ALL_TOPICS, 2), count=2
+            )
             assert [int.from_bytes(each[4:8]) for each in got] == [1, 2]
             assert asyncio.get_running_loop().time() - begin >= 0.1
 
@@ -440,13 +447,15 @@ def test_a_held_frame_waits_until_it_is_released(tmp_path: Path) -> None:
                 client.send(heartbeat(1))
                 await until(lambda: bool(inspector.frames))
                 inspector.verdict = GO_ON
-                client.send(request(METADATA, 12, ALL_TOPICS, 2), request(METADATA, 12, ALL_TOPICS, 3))
+                client.send(
+                    request_frame(METADATA, 12, ALL_TOPICS, 2), request_frame(METADATA, 12, ALL_TOPICS, 3)
+                )
                 await until(lambda: hold.waiting_behind() == 2)
                 broker.received.clear()
-                hold.release(Verdict(data=heartbeat(1).replace(b"test", b"best")))
+                hold.release(Verdict(data=heartbeat(1).replace(b"app", b"apt")))
                 got = [int.from_bytes((await client.frame())[4:8]) for _ in range(3)]
                 assert got == [1, 2, 3]
-                assert [each.client_id for each in heard(broker)] == ["best", "test", "test"]
+                assert [each.client_id for each in heard(broker)] == ["apt", "app", "app"]
             await until(lambda: not proxy.plane.sessions)
             assert not hold.gone
 
@@ -488,9 +497,9 @@ def test_a_black_hole_swallows_everything_and_stays_open(tmp_path: Path) -> None
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=b"", then=Then.SWALLOW))
             async with await Client.connect(proxy.address) as client:
-                client.send(request(METADATA, 12, ALL_TOPICS, 1))
+                client.send(request_frame(METADATA, 12, ALL_TOPICS, 1))
                 await client.frame()
-                client.send(heartbeat(2), request(METADATA, 12, ALL_TOPICS, 3))
+                client.send(heartbeat(2), request_frame(METADATA, 12, ALL_TOPICS, 3))
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.15):
                         await client.reader.read(1)
@@ -506,7 +515,7 @@ def test_a_throttled_response_takes_its_time(tmp_path: Path) -> None:
             proxy.plane.inspector = Deciding(FETCH, side="response", verdict=Verdict(rate=50_000))
             body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
             begin = asyncio.get_running_loop().time()
-            (got,) = await _asked_through(proxy, request(FETCH, 12, body))
+            (got,) = await _asked_through(proxy, request_frame(FETCH, 12, body))
             assert len(got) == 10_004
             assert asyncio.get_running_loop().time() - begin >= 0.15
 
@@ -519,7 +528,7 @@ def test_a_response_is_shown_with_its_request_and_with_the_addresses_that_the_cl
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             inspector = proxy.plane.inspector = Deciding(METADATA, side="response")
-            asked = request(METADATA, 12, ALL_TOPICS, 1)
+            asked = request_frame(METADATA, 12, ALL_TOPICS, 1)
             (got,) = await _asked_through(proxy, asked)
             shown = inspector.frames[-1]
             assert shown.side == "response"
@@ -552,7 +561,7 @@ def test_a_response_that_cannot_be_read_goes_on_and_is_reported(tmp_path: Path) 
                 address = struct.pack(">h", 9) + b"127.0.0.1" + struct.pack(">i", port)
                 leak = struct.pack(">i", 7) + b"\xff" * 3 + address
                 broker.answers[METADATA] = lambda *_: struct.pack(">i", len(leak)) + leak
-                (got,) = await _asked_through(proxy, request(METADATA, 0, {"topics": []}, 7))
+                (got,) = await _asked_through(proxy, request_frame(METADATA, 0, {"topics": []}, 7))
                 assert got[4:] == leak
                 assert any("was not rewritten" in each["text"] for each in proxy.told.of("warning"))
                 (escaped,) = proxy.told.of("escaped")
@@ -589,7 +598,7 @@ def test_a_broker_that_moves_keeps_its_port(tmp_path: Path) -> None:
                 (place,) = proxy.plane.brokers
                 listens = place.listens
                 broker.advertised = [(1, "127.0.0.1", moved.port)]
-                await _asked_through(proxy, request(METADATA, 12, ALL_TOPICS))
+                await _asked_through(proxy, request_frame(METADATA, 12, ALL_TOPICS))
                 async with await Client.connect(("127.0.0.1", listens)) as client:
                     await client.ask(HEARTBEAT, 0, heartbeat_body())
                 assert len(moved.of(HEARTBEAT)) == 1

@@ -2,48 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
-from dissectors.apis import api
-from dissectors.headers import (
-    RequestHeader,
-    ResponseHeader,
-    request_header_version,
-    response_header_version,
-)
 from tests.captures.packets.kit import BROKER, MS, T0, Conversation, Record, pcap
-
-Body = dict[str, Any]
-
-
-def framed(payload: bytes) -> bytes:
-    return struct.pack(">i", len(payload)) + payload
-
-
-def request_frame(
-    key: int, version: int, body: Body, correlation_id: int = 1, client_id: str = "app"
-) -> bytes:
-    known = api(key)
-    assert known is not None
-    header = {
-        "request_api_key": key,
-        "request_api_version": version,
-        "correlation_id": correlation_id,
-        "client_id": client_id,
-    }
-    start = RequestHeader[request_header_version(known.request, version)].build(header)
-    return framed(start + known.request[version].build(body))
-
-
-def response_frame(key: int, version: int, body: Body, correlation_id: int = 1) -> bytes:
-    known = api(key)
-    assert known is not None
-    start = ResponseHeader[response_header_version(known.response, version)]
-    return framed(start.build({"correlation_id": correlation_id}) + known.response[version].build(body))
+from tests.kproxy.frames import Body, request_frame, response_frame
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dissectors.frames import Body, decode_response
 from dissectors.records import Codec, Record, build_batch
 from kproxy.replay.comparing import HAS_TO_DIFFER, Compared, compared
 from tests.dissectors.values import every_layout
-from tests.kproxy.replay.recording import response_frame
+from tests.kproxy.frames import response_frame
 
 FETCH, METADATA, JOIN_GROUP, API_VERSIONS, CREATE_TOKEN = 1, 3, 11, 18, 38
 IDS = {"AAAAAAAAAAAAAAAAAAAABQ": "orders", "AAAAAAAAAAAAAAAAAAAABg": "orders"}
