@@ -47,6 +47,7 @@ class _Direction(NamedTuple):
     :ivar after: from behind the IPv4 checksum, or the IPv6 length, to the ports
     :ivar ip_sum: 16-bit words of the IPv4 header, but for those that vary
     :ivar tcp_sum: words of the pseudo header and ports, but for those that vary
+    :ivar pseudo_sum: words of the pseudo header alone, likewise
     """
 
     before: bytes
@@ -54,6 +55,7 @@ class _Direction(NamedTuple):
     after: bytes
     ip_sum: int
     tcp_sum: int
+    pseudo_sum: int
 
 
 class Conversation:
@@ -95,12 +97,14 @@ class Conversation:
         return self.segment_header(side, position, size, words_sum(payload), push=push) + payload
 
     def segment_header(
-        self, side: int, position: int, size: int, payload_sum: int, *, push: bool = False
+        self, side: int, position: int, size: int, payload_sum: int | None, *, push: bool = False
     ) -> bytes:
         """Return a packet up to its payload, which comes from elsewhere.
 
         :param size: bytes of the payload
-        :param payload_sum: :func:`~captures.export.checksum.words_sum` of it
+        :param payload_sum: :func:`~captures.export.checksum.words_sum` of it; None leaves the rest of the checksum to
+            a network card that there is not, as in captures of hosts whose card does that (``CHECKSUM_PARTIAL`` of
+            Linux): Wireshark knows what it means
         """
         sequence = self._begin[side] + 1 + position
         self._next[side] = sequence + size & _MASK
@@ -138,17 +142,20 @@ class Conversation:
         sequence: int,
         flags: int,
         size: int,
-        payload_sum: int,
+        payload_sum: int | None,
         acknowledged: int,
         words: int = 5,
     ) -> bytes:
-        before, between, after, ip_sum, tcp_sum = self._directions[side]
+        before, between, after, ip_sum, tcp_sum, pseudo_sum = self._directions[side]
         window = self._windows[side]
         sequence &= _MASK
         flags |= words << 12
         # a 32-bit number counts in the sum as its halves do: 2 ** 16 is 1 modulo 0xFFFF (RFC 1071)
-        tcp_sum += _TCP_SIZE + size + sequence + acknowledged + flags + window + payload_sum
-        checksum = -tcp_sum % 0xFFFF
+        if payload_sum is None:
+            checksum = (pseudo_sum + _TCP_SIZE + size) % 0xFFFF
+        else:
+            tcp_sum += _TCP_SIZE + size + sequence + acknowledged + flags + window + payload_sum
+            checksum = -tcp_sum % 0xFFFF
         if self._v6:
             return _IPV6_PACKET.pack(
                 before, _TCP_SIZE + size, after, sequence, acknowledged, flags, window, checksum, 0
@@ -173,13 +180,14 @@ class Conversation:
 
 def _direction(source: tuple[bytes, int], target: tuple[bytes, int], macs: bytes) -> _Direction:
     ports = source[1].to_bytes(2) + target[1].to_bytes(2)
-    tcp_sum = words_sum(source[0] + target[0] + ports) + _TCP
+    pseudo_sum = words_sum(source[0] + target[0]) + _TCP
+    tcp_sum = pseudo_sum + words_sum(ports)
     if len(source[0]) == 16:
         ip = macs + _IPV6 + _IPV6_HEADER.pack(6 << 28, 0, _TCP, _HOPS, source[0], target[0])
-        return _Direction(ip[:18], b"", ip[20:] + ports, 0, tcp_sum)
+        return _Direction(ip[:18], b"", ip[20:] + ports, 0, tcp_sum, pseudo_sum)
     header = _IPV4_HEADER.pack(0x45, 0, 0, 0, _DONT_FRAGMENT, _HOPS, _TCP, 0, source[0], target[0])
     ip = macs + _IPV4 + header
-    return _Direction(ip[:16], ip[20:24], ip[26:] + ports, words_sum(header), tcp_sum)
+    return _Direction(ip[:16], ip[20:24], ip[26:] + ports, words_sum(header), tcp_sum, pseudo_sum)
 
 
 def _of_one_family(*ends: tuple[bytes, int]) -> list[tuple[bytes, int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import time_ns
+from typing import TYPE_CHECKING, NamedTuple
 
 from captures.interventions import Change, Intervention, as_comment
 from dissectors.errors import DecodeError
@@ -16,16 +17,22 @@ from kproxy.proxy.framing import (
     PRODUCE,
     REQUEST_HEAD,
     RESPONSE_HEAD,
+    SHORT_REQUEST_HEAD,
     SIZE_BYTES,
     TOKEN,
     Due,
+    Entry,
     NeedMore,
-    acks_of,
+    acks_place,
     client_id_of,
     is_request,
 )
 from kproxy.proxy.half import Half
 from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
+
+if TYPE_CHECKING:
+    from kproxy.proxy.session import Session
+    from kproxy.proxy.treatments import Treatment
 
 CLIENT, BROKER = 0, 1
 SIDES = ("client", "broker")
@@ -34,10 +41,54 @@ MOST_COLLECTED = 64 << 20
 """Bytes of the largest frame that is held in memory whole; a broker's own limit is 100 MiB for requests."""
 
 
+class _Produce(NamedTuple):
+    """How a Produce request began; those of one producer begin alike.
+
+    :ivar before: what is between the correlation ID and ``acks``
+    """
+
+    version: int
+    before: bytes
+    acks_at: int
+    treatment: Treatment | None
+
+
 class Requests(Half):
     """What the client sends."""
 
     side = CLIENT
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._passing: set[int] = set()
+        self._expected = session.in_flight.queue
+        self._most = session.plane.settings.most_frame
+        self._last_produce: _Produce | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Send on what came; one whole request of a kind that simply passed before, by a short way."""
+        size = len(data)
+        if self._between and REQUEST_HEAD.size <= size <= self._most and not self.plane.inspector.active:
+            length, api, correlation_id = SHORT_REQUEST_HEAD.unpack_from(data)
+            if length + SIZE_BYTES == size:
+                entry = correlation_id if api in self._passing else self._produced(api, correlation_id, data)
+                if entry is not None:
+                    now = self.seen = time_ns()
+                    self.received += size
+                    self._expected.append(entry)
+                    self._write(data)
+                    if self.recording is not None:
+                        self.recording.data(CLIENT, data, now)
+                    return
+        super().data_received(data)
+
+    def _produced(self, api: int, correlation_id: int, data: bytes) -> Due | None:
+        """Return what is expected for a Produce request that begins like the last one, None for any other."""
+        last = self._last_produce
+        if last is None or api != last.version or not data.startswith(last.before, REQUEST_HEAD.size):
+            return None  # the key of Produce is 0: with the version it is the version
+        acks = data[last.acks_at : last.acks_at + 2]
+        return None if len(acks) < 2 or acks == b"\0\0" else Due(PRODUCE, api, correlation_id, last.treatment)
 
     def _begin(self, data: bytes, at: int, size: int) -> bool:
         there = size - at
@@ -85,16 +136,22 @@ class Requests(Half):
         :raises NeedMore: if that is not known yet
         """
         try:
-            return acks_of(data, at, end, version) != 0
+            place = acks_place(data, at, end, version)
         except NeedMore:
             if end < len(data):
                 return True  # malformed: the broker will close the connection
             raise
+        if not at and self.session.peers.client_id is not None:
+            treatment = self.plane.treatment(PRODUCE, version)
+            self._last_produce = _Produce(version, data[REQUEST_HEAD.size : place], place, treatment)
+        return data[place : place + 2] != b"\0\0"
 
     def _expect(self, api_key: int, version: int, correlation_id: int) -> Due | None:
         treatment = self.plane.treatment(api_key, version)
         if treatment is None and not self.plane.inspector.active:
             self.session.in_flight.expect(correlation_id)
+            if api_key != PRODUCE and self.session.peers.client_id is not None:
+                self._passing.add(api_key << 16 | version)
             return None
         due = Due(api_key, version, correlation_id, treatment)
         self.session.in_flight.expect(due)
@@ -128,6 +185,42 @@ class Responses(Half):
     """What the broker sends."""
 
     side = BROKER
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._expected = session.in_flight.queue
+
+    def data_received(self, data: bytes) -> None:
+        """Send on what came; one whole response that simply passes, by a short way."""
+        size, expected = len(data), self._expected
+        if self._between and expected and size >= RESPONSE_HEAD.size:
+            length, correlation_id = RESPONSE_HEAD.unpack_from(data)
+            first = expected[0]
+            if length + SIZE_BYTES == size and (
+                first == correlation_id or self._has_no_addresses(first, correlation_id, data)
+            ):
+                now = self.seen = time_ns()
+                self.received += size
+                expected.popleft()
+                self._write(data)
+                if self.recording is not None:
+                    self.recording.data(BROKER, data, now)
+                if expected:
+                    self.answer()
+                return
+        super().data_received(data)
+
+    def _has_no_addresses(self, entry: Entry, correlation_id: int, data: bytes) -> bool:
+        """Whether a response could have addresses in it, but can be told at its end to have none."""
+        return (
+            isinstance(entry, Due)
+            and entry.correlation_id == correlation_id
+            and entry.request is None
+            and entry.treatment is not None
+            and entry.treatment.ending != b""
+            and data.endswith(entry.treatment.ending)
+            and not self.plane.inspector.active
+        )
 
     def _begin(self, data: bytes, at: int, size: int) -> bool:
         there = size - at

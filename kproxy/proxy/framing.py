@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SIZE_BYTES = 4
 REQUEST_HEAD = Struct(">ihhi")
+SHORT_REQUEST_HEAD = Struct(">iii")  # API key and version as one number
 RESPONSE_HEAD = Struct(">ii")
 _SIZE = Struct(">i")
 _SHORT = Struct(">h")
@@ -66,24 +67,24 @@ Entry = int | Due | None
 class InFlight:
     """The requests of a connection that were sent and not yet answered, the oldest first."""
 
-    __slots__ = ("_queue",)
+    __slots__ = ("queue",)
 
     def __init__(self) -> None:
-        self._queue: deque[Entry] = deque()
+        self.queue: deque[Entry] = deque()
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.queue)
 
     def expect(self, entry: Entry) -> None:
         """Note that a request was sent."""
-        self._queue.append(entry)
+        self.queue.append(entry)
 
     def answered(self, correlation_id: int) -> Entry:
         """Note that a response has come; return what it answers.
 
         An entry that was never answered is dropped on the way. Where no entry has the correlation ID, order decides.
         """
-        queue = self._queue
+        queue = self.queue
         if not queue:
             return TOKEN
         first = queue[0]
@@ -101,7 +102,7 @@ class InFlight:
 
     def own_answer(self) -> Due | None:
         """Return the oldest entry if it is for kproxy to answer, or to leave unanswered; it is due now."""
-        queue = self._queue
+        queue = self.queue
         while queue:
             first = queue[0]
             if not isinstance(first, Due) or (first.answer is None and not first.void):
@@ -121,8 +122,8 @@ def is_request(api_key: int, version: int) -> bool:
     return 0 <= api_key <= _MOST_KEY and 0 <= version < _MOST_VERSION
 
 
-def acks_of(data: bytes, at: int, end: int, version: int) -> int:
-    """Return ``acks`` of a Produce request.
+def acks_place(data: bytes, at: int, end: int, version: int) -> int:
+    """Return the offset of ``acks`` in a Produce request.
 
     :param at: offset of the size field
     :param end: offset behind the frame, or behind what there is of it
@@ -138,7 +139,12 @@ def acks_of(data: bytes, at: int, end: int, version: int) -> int:
         place = _string(data, place, end)
     if place + _SHORT.size > end:
         raise NeedMore
-    (acks,) = _SHORT.unpack_from(data, place)
+    return place
+
+
+def acks_of(data: bytes, at: int, end: int, version: int) -> int:
+    """Return ``acks`` of a Produce request; as :func:`acks_place`."""
+    (acks,) = _SHORT.unpack_from(data, acks_place(data, at, end, version))
     return int(acks)
 
 

@@ -100,6 +100,7 @@ class Half(asyncio.Protocol):
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._pauses = Pause(0)
+        self._between = True  # frames, and nothing waits: what comes next may go the short way
 
     # ------------------------------------------------------------ asyncio calls
     def connection_made(self, transport: Any) -> None:
@@ -122,6 +123,7 @@ class Half(asyncio.Protocol):
             self._record(data, now)
             return
         self._take(data, now)
+        self._between = self.is_idle and not self.session.swallowing
 
     def eof_received(self) -> bool:
         """Send on what was kept, then the end itself; the other direction stays open."""
@@ -275,6 +277,7 @@ class Half(asyncio.Protocol):
             self._perform(item)
 
     def _wait(self, item: _Waiting) -> None:
+        self._between = False
         self._waiting.append(item)
         self._waiting_bytes += len(item.data)
         if self._waiting_bytes > _MOST_WAITING:
@@ -363,6 +366,7 @@ class Half(asyncio.Protocol):
 
     def pass_all(self) -> None:
         """Look at nothing any more: this is no Kafka, or cannot be told from noise."""
+        self._between = False
         self._left = _EVERYTHING
 
     def _record(self, data: bytes, now: int, comment: str = "") -> None:
@@ -376,6 +380,7 @@ class Half(asyncio.Protocol):
 
     def swallow(self) -> None:
         """Look at nothing any more, for nothing goes on."""
+        self._between = False
         self._left = 0
         self._collected = self._stream = None
 

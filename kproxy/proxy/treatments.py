@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kproxy.proxy import addresses
+from kproxy.proxy.framing import PRODUCE
 
 if TYPE_CHECKING:
     from kproxy.proxy.addresses import Rewriter, StreamedEndpoints
@@ -21,6 +22,10 @@ _LOOK_AT = 1 << 20
 
 _MOST_KEPT = 4096  # keys and versions are the client's choice
 
+_NO_ENDPOINTS = bytes(5)
+"""What a Produce response ends with that was not throttled and has no tagged fields: ``throttle_time_ms``, number of
+tags. NodeEndpoints, the only tagged field there is, end with a port, the rack and a number of tags: not with five
+zeros, for port 0 is none."""
 _OFTEN = frozenset({3, 10, 18, 60})
 """Metadata, FindCoordinator, ApiVersions, DescribeCluster: nearly every response has something to rewrite."""
 
@@ -33,12 +38,14 @@ class Treatment:
     :ivar stream: makes what takes addresses out of a frame that is too large to be collected, None if there is none
     :ivar limit: bytes up to which a frame is collected
     :ivar is_seldom_needed: whether most responses are left as they are
+    :ivar ending: a response that ends like this has no addresses; empty if that cannot be told
     """
 
     rewrite: Rewriter | None
     stream: Callable[[], StreamedEndpoints] | None
     limit: int
     is_seldom_needed: bool
+    ending: bytes = b""
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -54,6 +61,7 @@ def treatment_of(api_key: int, version: int) -> Treatment | None:
         (lambda: _stream(api_key, version)) if streamed else None,
         _COLLECT if streamed else _COLLECT_ALL,
         api_key not in _OFTEN,
+        _NO_ENDPOINTS if api_key == PRODUCE else b"",
     )
 
 
