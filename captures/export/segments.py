@@ -104,7 +104,7 @@ class Conversation:
         :param size: bytes of the payload
         :param payload_sum: :func:`~captures.export.checksum.words_sum` of it; None leaves the rest of the checksum to
             a network card that there is not, as in captures of hosts whose card does that (``CHECKSUM_PARTIAL`` of
-            Linux): Wireshark knows what it means
+            Linux), which Wireshark does not complain about unless it is told to validate
         """
         sequence = self._begin[side] + 1 + position
         self._next[side] = sequence + size & _MASK
