@@ -39,7 +39,7 @@ _SLACK = (
     64  # bytes behind the area: a header is read as a whole where there may be nothing but a length of zero
 )
 
-_BATCH = 0.005
+_BATCH = 0.001
 """Seconds for which messages gather once there are none left, so that a busy sender wakes nobody for each."""
 _STORED = 0.001
 """Seconds after which a store of the other process is certainly visible."""

@@ -98,7 +98,7 @@ def test_bytes_are_read_back(sent: list[tuple[int, bytes, str]], broken: bool, t
 
 @NO_TSHARK
 def test_wireshark_finds_no_fault(tmp_path: Path) -> None:
-    """Its own reassembly, checksums as far as they are there, nothing that it would call unusual; notes are window updates to it."""
+    """Its own reassembly, checksums as far as they are there, nothing unusual; notes are window updates to it."""
     rng = random.Random(5)
     path = tmp_path / "a.pcapng"
     sent = [bytearray(), bytearray()]
