@@ -140,6 +140,13 @@ def _file(**kwargs: Any) -> click.Path:
 @hosts_option
 @click.option("--fault", "faults", multiple=True, metavar="RULE", help="'FILTER => ACTION': docs/faults.md.")
 @click.option("--hold", default="", metavar="FILTER", help="Hold what fits until kproxy ctl releases it.")
+@click.option(
+    "--client-timeout",
+    type=Duration(),
+    default="30s",
+    metavar="TIME",
+    help="Clients' request.timeout.ms: what is held goes on before. Default: 30s.",
+)
 @click.option("--force", is_flag=True, help="Allow fault rules that everything fits.")
 @click.option("--no-forward", is_flag=True, help="Record what clients send, and close.")
 @click.option("--stub", is_flag=True, help="No broker: answer ApiVersions and Metadata, record the rest.")
@@ -260,6 +267,7 @@ def proxy(
             stub=options["stub"],
             faults=options["faults"],
             hold=options["hold"],
+            client_timeout=options["client_timeout"] / NANOSECONDS,
             force=options["force"],
             most_connections=options["max_connections"],
             most_frame=options["max_frame"],

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Exchange
 from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
@@ -31,6 +31,7 @@ from kproxy.cli.watching import Watching, open_growing
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.recording import recorder_settings
 from kproxy.proxy.run_folder import RunFolder, leftovers
+from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.differences import what_differs
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _END_SECONDS = 30.0
 """How long the data plane has to end, beyond what it may wait for requests in flight."""
 _STATUS_SECONDS = 2.0
+_LOOK = 0.1
 _ALLOCATION = {
     "MALLOC_TOP_PAD_": str(4 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
@@ -149,18 +151,18 @@ class Proxying:
         self._listening = listen
         self._hosts = hosts
         self._metrics_at = metrics
-        self._metrics_topics = metrics_topics
         self._keeping = keep is not None
         self._surroundings = (Path(keep_dir), before, after)
         self._recorder: Recorder | None = None
-        self._metrics: Metrics | None = None
         self._first_file = ""
         self._begin = 0
+        self._begun = Event()
         self._left = False
         self._watches = not quiet or self._keeping or metrics is not None
         self._watching = Watching(
             quiet=quiet, wanted=wanted, keep=keep, match=self._matched, look=self._look, **showing
         )
+        self._metrics = None if metrics is None else _metrics(self._watching.topic_name, metrics_topics)
 
     def run(self) -> int:
         """Forward until the end; returns the exit code.
@@ -220,6 +222,8 @@ class Proxying:
 
     def _introduce(self, settings: Settings) -> None:
         """Say what will be different with kproxy in between, and what a firewall has to do."""
+        if not settings.forward:
+            return
         tls = settings.client_tls
         for difference in what_differs(
             mode=settings.mode,
@@ -242,6 +246,8 @@ class Proxying:
         if not recorded.on or not self._watches:
             plane.join()
             return 0
+        if not self._recording_begins(plane):
+            return EXIT_UNREADABLE
         if self._keeping:
             self._recorder = Recorder(
                 folder.capture, recorded.limit or DEFAULT_SPOOL, *self._surroundings, _notice
@@ -256,21 +262,30 @@ class Proxying:
         )
         if capture is None:
             return 0
-        if self._metrics_at is not None:
-            self._serve_metrics(capture, folder)
+        if self._metrics is not None:
+            self._serve_metrics(folder)
         tally = self._watching.watch(capture)
         return 0 if self._watching.conclude(capture, tally) else EXIT_INCOMPLETE
 
-    def _serve_metrics(self, capture: Capture, folder: RunFolder) -> None:
-        from kproxy.proxy.metrics import Metrics, MetricsError
+    def _recording_begins(self, plane: PlaneProcess) -> bool:
+        """Wait until there is something to follow; returns whether there is. What for, if not, was told."""
+        while not self._begun.wait(_LOOK):
+            if plane.join(0):
+                return False
+        if not self._first_file:
+            plane.stop()
+        return bool(self._first_file)
 
+    def _serve_metrics(self, folder: RunFolder) -> None:
+        from kproxy.proxy.metrics import MetricsError
+
+        assert self._metrics is not None
         assert self._metrics_at is not None
         try:
-            self._metrics = Metrics(self._watching.topic_name, topics=self._metrics_topics)
             host, port = self._metrics.start(*self._metrics_at)
         except MetricsError as error:
-            raise click.UsageError(str(error)) from None
-        _notice(f"metrics are at http://{host}:{port}/metrics")
+            raise click.ClickException(str(error)) from None
+        _notice(f"metrics are at http://{diagnosis.address(host, port)}/metrics")
         Thread(target=self._poll, args=(folder,), name="status", daemon=True).start()
 
     def _poll(self, folder: RunFolder) -> None:
@@ -307,11 +322,23 @@ class Proxying:
             self._listening = host.strip("[]"), int(port)
         if name == "recorder_file" and not self._first_file:
             self._first_file, self._begin = Path(event["path"]).name, event["begin"]
+            self._begun.set()
+        elif name == "recorder_failed":
+            self._begun.set()
         elif name == "keep":
             self._asked()
         sentence = sentence_of(event)
         if sentence is not None:
             _notice(sentence)
+
+
+def _metrics(names: Callable[[str], str | None], topics: int) -> Metrics:
+    from kproxy.proxy.metrics import Metrics, MetricsError
+
+    try:
+        return Metrics(names, topics=topics)
+    except MetricsError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _show_rules(settings: Settings, listening: Address) -> None:

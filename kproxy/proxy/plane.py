@@ -94,7 +94,7 @@ class Plane:
         self.started = time_ns()
         self.forwarding = settings.forward
         self.rewrites = settings.mode == "rewrite"
-        self.inspection = Inspection()
+        self.inspection = Inspection(request_timeout=round(settings.client_timeout * 1e9))
         self.inspector: Inspector = self.inspection
         self.write_buffer = WRITE_BUFFER
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
@@ -372,6 +372,8 @@ class Plane:
             self.inspection.tick(now)
             self.recordings.tell_dropped()
             for session in list(self.sessions):
+                if session.lingers and session.is_idle:
+                    session.close()
                 overdue = session.overdue(now, settings.first_timeout, settings.idle_timeout)
                 if overdue:
                     self.reports.note(f"{_who(session.peers)}: {overdue}")

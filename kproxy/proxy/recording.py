@@ -169,6 +169,8 @@ class Recordings:
         if name == "error":
             self._fatal = self._fatal or bool(event.get("fatal"))
             self._reports.warn(str(event.get("text", "")))
+            if event.get("fatal"):
+                self._reports.event("recorder_failed")
         elif name == "counts":
             self._counts = event
         else:

@@ -28,6 +28,7 @@ class Session:
     :ivar responses: what the broker sends
     :ivar closed: whether it has ended
     :ivar swallowing: nothing goes on in either direction any more
+    :ivar lingers: it is to be closed when nothing is on its way any more
     """
 
     def __init__(self, plane: Plane, peers: Peers) -> None:
@@ -38,6 +39,7 @@ class Session:
         self.holds: list[Hold] = []
         self.closed = False
         self.swallowing = False
+        self.lingers = False
         self.begun = time_ns()
         self.requests = Requests(self)
         self.responses = Responses(self)
@@ -68,8 +70,10 @@ class Session:
             return
         if transport.can_write_eof():
             transport.write_eof()
-        else:
+        elif self.is_idle:
             transport.close()  # TLS has no half-close: what was written is flushed first
+        else:
+            self.lingers = True
 
     def then(self, what: Then) -> None:
         """Carry out what a verdict says about the connection."""

@@ -70,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar stub: kproxy answers what a client asks first, as a broker would
     :ivar faults: rules
     :ivar hold: filter of what is held, "" for none
+    :ivar client_timeout: seconds that clients wait for an answer; what is held goes on before that
     :ivar force: rules may match everything
     :ivar most_connections: more are refused
     :ivar most_frame: bytes of the largest request; where TLS comes in place of Kafka its first bytes would be a size
@@ -99,6 +100,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     stub: bool = False
     faults: tuple[str, ...] = ()
     hold: str = ""
+    client_timeout: float = 30.0
     force: bool = False
     most_connections: int = 10_000
     most_frame: int = 256 * MIB
