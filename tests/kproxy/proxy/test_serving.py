@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import ssl
+import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ from kproxy.proxy.settings import ClientTls, Recorded
 from kproxy.proxy.tls.authority import Authority
 from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import Security, Tls
-from tests.kproxy.fake_broker import METADATA, FakeBroker
+from tests.kproxy.fake_broker import FETCH, METADATA, FakeBroker
 from tests.kproxy.frames import request_frame
 from tests.kproxy.proxy.planes import Client, run, running, until
 
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
 HEARTBEAT = 12
+FETCHED: dict[str, Any] = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
 
 
 @pytest.fixture(autouse=True)
@@ -213,3 +216,46 @@ def test_what_is_said_is_recorded_decrypted_with_the_real_endpoints(
     (done,) = exchange.interventions.response
     assert {(change.path, change.sent) for change in done.changed} >= {("brokers[0].port", port)}
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("lossless", [True, False])
+def test_a_queue_that_is_full_makes_forwarding_wait_or_leaves_connections_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lossless: bool
+) -> None:
+    """Twenty times what the queue holds, and a recorder that is stopped while it comes."""
+    from captures.exchanges import open_capture
+
+    size, path = 20 << 20, tmp_path / "said.pcapng"
+
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.answers[FETCH] = lambda *_: struct.pack(">ii", size - 4, 3) + bytes(size - 8)
+            recorded = Recorded(path=str(path), queue=1 << 20, lossless=lossless)
+            async with running(tmp_path, ("127.0.0.1", broker.port), recorded=recorded) as proxy:
+                recorder = proxy.plane.recordings._process
+                assert recorder is not None
+                async with await Client.connect(proxy.address) as client:
+                    recorder.send_signal(signal.SIGSTOP)
+                    client.send(request_frame(FETCH, 12, FETCHED, 3))
+                    left, received = size, 0
+                    if lossless:
+                        await until(lambda: proxy.plane.recordings.congested)
+                        await asyncio.sleep(0.2)
+                        (session,) = proxy.plane.sessions
+                        assert session.responses.received < size
+                        recorder.send_signal(signal.SIGCONT)
+                    while received < left:
+                        received += len(await client.reader.read(1 << 20))
+                    recorder.send_signal(signal.SIGCONT)
+                    dropped = proxy.plane.recordings.status()["dropped_bytes"]
+                    assert (dropped == 0) is lossless
+                    if not lossless:
+                        await until(lambda: bool(proxy.told.of("dropped")))
+
+    run(test)
+    capture = open_capture(str(path))
+    capture.read()
+    (position,) = capture.table.column("response_size").tolist() or [0]
+    captured = capture.frame(0, "response", 0, position)
+    assert captured is not None
+    assert captured.complete is lossless
