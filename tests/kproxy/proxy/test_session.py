@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -651,5 +653,48 @@ def test_forwarding_can_be_switched_off_and_on(tmp_path: Path) -> None:
             assert (await _asked_through(proxy, heartbeat(3)))[0] == response_frame(
                 broker.of(HEARTBEAT)[-1], {}
             )
+
+    run(test)
+
+
+@pytest.mark.parametrize("mode", ["rewrite", "passthrough"])
+def test_whatever_is_said_others_are_still_served(tmp_path: Path, mode: str) -> None:
+    """Random bytes, and messages with random bytes in them, from both sides; nothing goes wrong in kproxy itself."""
+    rng = Random(7)
+    whole = [heartbeat(1), produce(2, 1), produce(3, 0), request_frame(METADATA, 12, ALL_TOPICS, 4)]
+
+    def noise() -> bytes:
+        if rng.random() < 0.3:
+            return rng.randbytes(rng.randrange(200))
+        data = bytearray(b"".join(rng.choices(whole, k=rng.randrange(1, 5))))
+        for _ in range(rng.randrange(6)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        return bytes(data)
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                answer = noise()
+                # a correlation ID that is awaited makes the rest be looked at
+                writer.write(struct.pack(">i", len(answer) + 4) + data[8:12].ljust(4, b"\0") + answer)
+                writer.write(rng.choice([b"", noise()]))
+        writer.close()
+
+    async def test() -> None:
+        server = await asyncio.start_server(broker, "127.0.0.1", 0)
+        at = server.sockets[0].getsockname()[:2]
+        async with server, running(tmp_path, at, mode=mode, first_timeout=0) as proxy:
+            wrong: list[object] = []
+            proxy.plane.loop.set_exception_handler(lambda _, context: wrong.append(context))
+            for _ in range(150):
+                async with await Client.connect(proxy.address) as client:
+                    with suppress(ConnectionError):
+                        client.send(noise())
+                        client.send(noise())
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(0.01):
+                                await client.reader.read(1 << 16)
+            assert not wrong
+            await until(lambda: not proxy.plane.sessions)
 
     run(test)
