@@ -378,6 +378,11 @@ class Half(asyncio.Protocol):
         """Whether no frame is on its way."""
         return not (self._left or self._kept or self._collected or self._stream_left or self._waiting)
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that are still to be sent to this side."""
+        return 0 if self.transport is None else int(self.transport.get_write_buffer_size())
+
     def swallow(self) -> None:
         """Look at nothing any more, for nothing goes on."""
         self._between = False

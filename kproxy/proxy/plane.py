@@ -214,7 +214,7 @@ class Plane:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        need = 2 * self.settings.most_connections + 64
+        need = 2 * self.settings.most_connections
         if soft < need and 0 < hard < need:
             self.reports.note(
                 f"{hard} open files are allowed (ulimit -Hn): about {hard // 2 - 32} connections"

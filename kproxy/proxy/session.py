@@ -92,8 +92,9 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way."""
-        return not self.in_flight and self.requests.is_idle and self.responses.is_idle
+        """Whether nothing is on its way, not even in the buffers of transports."""
+        halves = (self.requests, self.responses)
+        return not self.in_flight and all(half.is_idle and not half.unsent for half in halves)
 
     def overdue(self, now: int, first: float, idle: float) -> str:
         """Return what takes too long, or nothing.

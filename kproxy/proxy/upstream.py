@@ -111,6 +111,10 @@ class Nowhere:
 
     resume_reading = pause_reading
 
+    def get_write_buffer_size(self) -> int:
+        """Nothing waits to be taken."""
+        return 0
+
     def get_extra_info(self, _: str) -> Any:
         """Return nothing: there is no socket."""
         return None

@@ -387,6 +387,27 @@ def test_draining_waits_for_what_is_in_flight(tmp_path: Path) -> None:
     run(test)
 
 
+def test_draining_waits_for_a_client_that_takes_its_time(tmp_path: Path) -> None:
+    size = 30 << 20
+
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.answers[FETCH] = lambda *_: struct.pack(">ii", size - 4, 3) + bytes(size - 8)
+            async with running(tmp_path, ("127.0.0.1", broker.port), drain=5.0) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    asked = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+                    client.send(request_frame(FETCH, 12, asked, 3))
+                    received = len(await client.reader.read(1 << 16))
+                    proxy.plane.end()
+                    while received < size:
+                        received += len(await client.reader.read(1 << 20))
+                        await asyncio.sleep(0.005)
+                    assert await client.ended() == b""
+                assert not any("in flight" in each["text"] for each in proxy.told.of("note"))
+
+    run(test)
+
+
 # ---------------------------------------------------------------- verdicts
 async def _asked_through(proxy: Any, *frames: bytes, count: int = 1) -> list[bytes]:
     async with await Client.connect(proxy.address) as client:
