@@ -41,10 +41,7 @@ def commands(plane: Plane) -> dict[str, Command]:
         return _status(plane)
 
     def connections(_: dict[str, Any]) -> list[dict[str, Any]]:
-        return [
-            _connection(plane, session)
-            for session in sorted(plane.sessions, key=lambda each: each.peers.connection)
-        ]
+        return [_connection(plane, session) for session in plane.sessions]
 
     def brokers(_: dict[str, Any]) -> list[dict[str, Any]]:
         return [

@@ -215,7 +215,6 @@ class Responses(Half):
         return (
             isinstance(entry, Due)
             and entry.correlation_id == correlation_id
-            and entry.request is None
             and entry.treatment is not None
             and entry.treatment.ending != b""
             and data.endswith(entry.treatment.ending)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.tee import Recording
 
 _MOST_WAITING = 1 << 20  # bytes behind a frame that waits, before a half stops reading
+_WRITE_BUFFER = 1 << 18  # bytes that wait for a side that does not keep up, before the other one is not read
 _EVERYTHING = 1 << 62
 _PACE = 0.02  # seconds between two pieces of a throttled frame
 
@@ -106,7 +107,7 @@ class Half(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """Keep the transport."""
         self.transport = transport
-        transport.set_write_buffer_limits(high=self.plane.write_buffer)
+        transport.set_write_buffer_limits(high=_WRITE_BUFFER)
 
     def data_received(self, data: bytes) -> None:
         """Send on what came, as far as nothing stands in the way."""
@@ -386,7 +387,8 @@ class Half(asyncio.Protocol):
     def swallow(self) -> None:
         """Look at nothing any more, for nothing goes on."""
         self._between = False
-        self._left = 0
+        self._left = self._stream_left = 0
+        self._kept = b""
         self._collected = self._stream = None
 
     # ------------------------------------------------------------ the end

@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,12 +43,12 @@ from kproxy.proxy.settings import Settings
 from kproxy.proxy.stubbed import Stubbed
 from kproxy.proxy.tcp_info import Sampler, TcpInfo
 from kproxy.proxy.tls import diagnosis
+from kproxy.proxy.tls.authority import AuthorityError
+from kproxy.proxy.tls.contexts import TlsConfigError
 from kproxy.proxy.tls.sni import NodeNames
 from kproxy.proxy.treatments import Treatment, treatment_of
 from kproxy.proxy.verdicts import Inspector, Peers
 
-WRITE_BUFFER = 1 << 18
-"""Bytes that wait for a side that does not keep up, before the other one is not read any more."""
 _TICK = 0.1  # seconds
 _LOOK = 1.0
 _QUEUE_LOOK = 0.002
@@ -80,7 +81,6 @@ class Counts:
 class Plane:
     """One run.
 
-    :ivar sessions: the connections that are open
     :ivar forwarding: whether anything is sent on at the moment
     :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
     """
@@ -90,20 +90,18 @@ class Plane:
         self.reports = reports
         self.loop = asyncio.get_running_loop()
         self.counts = Counts()
-        self.sessions: set[Session] = set()
         self.started = time_ns()
         self.forwarding = settings.forward
         self.rewrites = settings.mode == "rewrite"
         self.inspection = Inspection(request_timeout=round(settings.client_timeout * 1e9))
         self.inspector: Inspector = self.inspection
-        self.write_buffer = WRITE_BUFFER
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
         self.listeners: list[Listener] = []
         self.serving = Serving(self)
         self.brokers: Brokers
         self._watch = AddressWatch()
         self._sampler = Sampler(self._sampled, period=settings.sample)
-        self._by_number: dict[int, Session] = {}
+        self._sessions: dict[int, Session] = {}
         self._ending = asyncio.Event()
         self._drain_seconds = settings.drain
         self._run = RunFolder(Path(settings.run_folder))
@@ -133,6 +131,11 @@ class Plane:
             file=file,
             bootstrap=settings.bootstrap,
         )
+
+    @property
+    def sessions(self) -> Collection[Session]:
+        """The connections that are open, the oldest first."""
+        return self._sessions.values()
 
     # ------------------------------------------------------------ the run
     async def run(self) -> None:
@@ -302,18 +305,15 @@ class Plane:
         """Take note of a connection that forwards."""
         if session.closed:
             return
-        self.sessions.add(session)
         number = session.peers.connection
-        self._by_number[number] = session
+        self._sessions[number] = session
         ends = [half.transport.get_extra_info("socket") for half in (session.requests, session.responses)]
         if self.settings.sample and None not in ends:
             self._sampler.add(number, *ends)
 
     def ended(self, session: Session) -> None:
         """Take note of the end of a connection."""
-        if session in self.sessions:
-            self.sessions.remove(session)
-            self._by_number.pop(session.peers.connection, None)
+        if self._sessions.pop(session.peers.connection, None) is not None:
             self._sampler.remove(session.peers.connection)
             self.counts.from_clients += session.requests.received
             self.counts.from_brokers += session.responses.received
@@ -342,7 +342,7 @@ class Plane:
 
     def _sampled(self, connection: int, side: Literal["client", "broker"], info: TcpInfo) -> None:
         """Record what the kernel tells of a connection: a capture made of bytes has nothing else to tell it from."""
-        session = self._by_number.get(connection)
+        session = self._sessions.get(connection)
         if session is not None and session.recording is not None:
             session.recording.note(SIDES.index(side), as_comment(info.sample(side)), time_ns())
 
@@ -392,10 +392,17 @@ async def _main(settings: Settings, reports: Reports) -> None:
         loop.add_signal_handler(number, plane.end)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
     if not settings.detached:
-        loop.add_reader(0, lambda: plane.end() if not os.read(0, 1 << 16) else None)
+        loop.add_reader(0, _heard, plane)
     loop.set_exception_handler(lambda _, context: _unexpected(reports, context))
     gc.freeze()
     await plane.run()
+
+
+def _heard(plane: Plane) -> None:
+    """End with the front: its end is all that is still to come from it, and comes once."""
+    if not os.read(0, 1 << 16):
+        plane.loop.remove_reader(0)
+        plane.end()
 
 
 def _unexpected(reports: Reports, context: dict[str, Any]) -> None:
@@ -418,7 +425,7 @@ def main() -> None:
     try:
         settings = msgspec.json.decode(line, type=Settings)
         uvloop.run(_main(settings, reports))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TlsConfigError, AuthorityError) as error:
         reports.event("failed", text=str(error))
         sys.exit(1)
 

@@ -92,7 +92,9 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way, not even in the buffers of transports."""
+        """Whether nothing is on its way, not even in the buffers of transports, or nothing ever will be."""
+        if self.swallowing:
+            return True
         halves = (self.requests, self.responses)
         return not self.in_flight and all(half.is_idle and not half.unsent for half in halves)
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
@@ -127,6 +127,14 @@ def proxy(*arguments: str) -> Iterator[Proxy]:
         started.wait()
 
 
+def wait_for(ready: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def ask(port: int, *frames: bytes) -> list[bytes]:
     """Send frames over a connection of their own; return as many."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
@@ -213,6 +221,27 @@ def test_what_an_unclean_end_leaves_is_named(broker: FakeBroker) -> None:
     assert [left.path for left in leftovers()] == [run.path]
 
 
+def test_when_the_front_is_gone_requests_in_flight_get_their_answers(broker: FakeBroker) -> None:
+    async def slowly(*_: object) -> dict[str, Any]:
+        await asyncio.sleep(0.5)
+        return {}
+
+    broker.answers[HEARTBEAT] = slowly
+    try:
+        with proxy("-b", f"127.0.0.1:{broker.port}", "-q") as running_proxy:
+            (run,) = running()
+            with socket.create_connection(("127.0.0.1", running_proxy.port), PATIENCE) as connection:
+                before = len(broker.of(HEARTBEAT))
+                connection.sendall(request_frame(HEARTBEAT, 0, LIVING, 5))
+                wait_for(lambda: len(broker.of(HEARTBEAT)) > before)
+                running_proxy.process.kill()
+                assert connection.recv(100)[4:8] == b"\0\0\0\5"
+            wait_for(lambda: not running())
+    finally:
+        del broker.answers[HEARTBEAT]
+    assert run.capture == leftovers()[0].capture
+
+
 def test_the_flight_recorder_keeps_what_surrounds_a_match(broker: FakeBroker, tmp_path: Path) -> None:
     options = ["-q", "--keep", "api == Heartbeat", "--keep-dir", str(tmp_path), "--after", "100ms"]
     with proxy("-b", f"127.0.0.1:{broker.port}", *options) as running_proxy:
@@ -263,10 +292,7 @@ def test_in_the_background_it_goes_on_without_a_terminal(broker: FakeBroker) -> 
     finally:
         for left in running():
             os.kill(left.pid, signal.SIGTERM)
-    deadline = time.monotonic() + PATIENCE
-    while run.path.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not run.path.exists()
+    wait_for(lambda: not run.path.exists())
 
 
 # ---------------------------------------------------------------- refused
