@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kproxy.proxy.control import parameters
+from kproxy.proxy.control import Command, parameters
 from kproxy.proxy.tls import diagnosis
 
 if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
-
-Command = Callable[[dict[str, Any]], Any]
+    from kproxy.proxy.session import Session
 
 _OWN_CHANGING = frozenset({"forwarding", "keep", "drain"})
 
@@ -103,7 +102,7 @@ def _status(plane: Plane) -> dict[str, Any]:
     }
 
 
-def _connection(plane: Plane, session: Any) -> dict[str, Any]:
+def _connection(plane: Plane, session: Session) -> dict[str, Any]:
     peers = session.peers
     now = time_ns()
     return {

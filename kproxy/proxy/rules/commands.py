@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from captures.interventions import Change
-from kproxy.proxy.control import CommandError, parameters
+from kproxy.proxy.control import Command, CommandError, parameters
 from kproxy.proxy.rules.errors import EditError
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.inspection import Inspection
-
-Command = Callable[[dict[str, Any]], Any]
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):

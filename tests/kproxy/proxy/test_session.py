@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
 from tests.kproxy.fake_broker import (
     API_VERSIONS,
     CLOSE,
@@ -21,55 +20,26 @@ from tests.kproxy.fake_broker import (
     METADATA,
     PRODUCE,
     FakeBroker,
-    Received,
     response_frame,
 )
 from tests.kproxy.frames import request_frame
 from tests.kproxy.proxy.planes import PATIENCE, Client, run, running, until
+from tests.kproxy.proxy.talk import (
+    ALL_TOPICS,
+    HEARTBEAT,
+    SASL_HANDSHAKE,
+    asked_through,
+    heard,
+    heartbeat,
+    heartbeat_body,
+    produce,
+)
 from tests.lanes.tools import free_ports
-
-HEARTBEAT = 12
-SASL_HANDSHAKE = 17
-
-ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
 
 
 @pytest.fixture(autouse=True)
 def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
-def heartbeat(correlation_id: int = 1) -> bytes:
-    body = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
-    return request_frame(HEARTBEAT, 4, body, correlation_id)
-
-
-def heard(broker: FakeBroker) -> list[Received]:
-    """Return what came from clients, not from kproxy itself."""
-    return [each for each in broker.received if each.client_id != "kproxy"]
-
-
-def produce(correlation_id: int, acks: int, version: int = 9) -> bytes:
-    body = {"transactional_id": None, "acks": acks, "timeout_ms": 1000, "topic_data": []}
-    return request_frame(PRODUCE, version, body, correlation_id)
-
-
-class Deciding:
-    """An inspector whose decisions a test has written."""
-
-    def __init__(self, *keys: int, side: str = "request", verdict: Verdict = GO_ON) -> None:
-        self.active = True
-        self.keys = keys
-        self.side = side
-        self.verdict = verdict
-        self.frames: list[Frame] = []
-
-    def wants(self, side: str, api_key: int, version: int, peers: object) -> bool:
-        return api_key in self.keys and side in (self.side, "request")
-
-    def decide(self, frame: Frame) -> Verdict:
-        self.frames.append(frame)
-        return self.verdict if frame.side == self.side else GO_ON
 
 
 # ---------------------------------------------------------------- what passes
@@ -97,10 +67,6 @@ def test_addresses_are_those_of_the_proxy_and_everything_else_stays(tmp_path: Pa
                     assert (await client.ask(HEARTBEAT, 0, heartbeat_body()))["error_code"] == 0
 
     run(test)
-
-
-def heartbeat_body() -> dict[str, Any]:
-    return {"group_id": "g", "generation_id": 1, "member_id": "m"}
 
 
 def test_pipelined_requests_are_answered_in_their_order_with_acks_0_among_them(tmp_path: Path) -> None:
@@ -408,162 +374,6 @@ def test_draining_waits_for_a_client_that_takes_its_time(tmp_path: Path) -> None
     run(test)
 
 
-# ---------------------------------------------------------------- verdicts
-async def _asked_through(proxy: Any, *frames: bytes, count: int = 1) -> list[bytes]:
-    async with await Client.connect(proxy.address) as client:
-        client.send(*frames)
-        return [await client.frame() for _ in range(count)]
-
-
-def test_an_answer_of_kproxys_own_comes_in_its_turn(tmp_path: Path) -> None:
-    async def test() -> None:
-        own = struct.pack(">iiih", 10, 2, 0, 14)
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            await asyncio.sleep(0)
-            broker.received.clear()
-            inspector = proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(answer=own))
-            frames = (
-                request_frame(METADATA, 12, ALL_TOPICS, 1),
-                heartbeat(2),
-                request_frame(METADATA, 12, ALL_TOPICS, 3),
-            )
-            got = await _asked_through(proxy, *frames, count=3)
-            assert [int.from_bytes(each[4:8]) for each in got] == [1, 2, 3]
-            assert got[1] == own
-            assert [each.key for each in heard(broker)] == [METADATA, METADATA]
-            assert inspector.frames[0].data == frames[1]
-
-    run(test)
-
-
-def test_a_changed_request_reaches_the_broker_changed(tmp_path: Path) -> None:
-    async def test() -> None:
-        other = heartbeat(2).replace(b"app", b"apt")
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=other))
-            await _asked_through(proxy, heartbeat(2))
-            assert heard(broker)[-1].frame == other
-
-    run(test)
-
-
-def test_what_comes_behind_a_delayed_frame_waits_too(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(delay=100_000_000))
-            begin = asyncio.get_running_loop().time()
-            got = await _asked_through(
-                proxy, heartbeat(1), request_frame(METADATA, 12, ALL_TOPICS, 2), count=2
-            )
-            assert [int.from_bytes(each[4:8]) for each in got] == [1, 2]
-            assert asyncio.get_running_loop().time() - begin >= 0.1
-
-    run(test)
-
-
-def test_a_held_frame_waits_until_it_is_released(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            inspector = Deciding(HEARTBEAT)
-            proxy.plane.inspector = inspector
-            async with await Client.connect(proxy.address) as client:
-                hold = Hold(1, Frame(None, "request", b"", 0, 0, 0, 0), 0)  # type: ignore[arg-type]
-                inspector.verdict = Verdict(hold=hold)
-                client.send(heartbeat(1))
-                await until(lambda: bool(inspector.frames))
-                inspector.verdict = GO_ON
-                client.send(
-                    request_frame(METADATA, 12, ALL_TOPICS, 2), request_frame(METADATA, 12, ALL_TOPICS, 3)
-                )
-                await until(lambda: hold.waiting_behind() == 2)
-                broker.received.clear()
-                hold.release(Verdict(data=heartbeat(1).replace(b"app", b"apt")))
-                got = [int.from_bytes((await client.frame())[4:8]) for _ in range(3)]
-                assert got == [1, 2, 3]
-                assert [each.client_id for each in heard(broker)] == ["apt", "app", "app"]
-            await until(lambda: not proxy.plane.sessions)
-            assert not hold.gone
-
-    run(test)
-
-
-def test_a_hold_knows_that_its_connection_has_gone(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            hold = Hold(1, Frame(None, "request", b"", 0, 0, 0, 0), 0)  # type: ignore[arg-type]
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(hold=hold))
-            client = await Client.connect(proxy.address)
-            client.send(heartbeat(1))
-            await until(lambda: bool(proxy.plane.inspector.frames))
-            client.writer.transport.abort()
-            broker.drop_connections()
-            await until(lambda: hold.gone)
-
-    run(test)
-
-
-@pytest.mark.parametrize("then", [Then.CLOSE, Then.RESET])
-def test_a_verdict_can_end_the_connection(tmp_path: Path, then: Then) -> None:
-    async def test() -> None:
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            broker.received.clear()
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=b"", then=then))
-            async with await Client.connect(proxy.address) as client:
-                client.send(heartbeat(1))
-                assert await client.ended() == b""
-            assert not broker.of(HEARTBEAT)
-            await until(lambda: not proxy.plane.sessions)
-
-    run(test)
-
-
-def test_a_black_hole_swallows_everything_and_stays_open(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=b"", then=Then.SWALLOW))
-            async with await Client.connect(proxy.address) as client:
-                client.send(request_frame(METADATA, 12, ALL_TOPICS, 1))
-                await client.frame()
-                client.send(heartbeat(2), request_frame(METADATA, 12, ALL_TOPICS, 3))
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.15):
-                        await client.reader.read(1)
-            assert not broker.of(HEARTBEAT)
-
-    run(test)
-
-
-def test_a_throttled_response_takes_its_time(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            broker.answers[FETCH] = lambda *_: struct.pack(">ii", 10_000, 1) + bytes(9_996)
-            proxy.plane.inspector = Deciding(FETCH, side="response", verdict=Verdict(rate=50_000))
-            body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
-            begin = asyncio.get_running_loop().time()
-            (got,) = await _asked_through(proxy, request_frame(FETCH, 12, body))
-            assert len(got) == 10_004
-            assert asyncio.get_running_loop().time() - begin >= 0.15
-
-    run(test)
-
-
-def test_a_response_is_shown_with_its_request_and_with_the_addresses_that_the_client_gets(
-    tmp_path: Path,
-) -> None:
-    async def test() -> None:
-        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            inspector = proxy.plane.inspector = Deciding(METADATA, side="response")
-            asked = request_frame(METADATA, 12, ALL_TOPICS, 1)
-            (got,) = await _asked_through(proxy, asked)
-            shown = inspector.frames[-1]
-            assert shown.side == "response"
-            assert shown.data == got
-            assert shown.request is not None
-            assert shown.request.data == asked
-
-    run(test)
-
-
 # ---------------------------------------------------------------- brokers and versions
 def test_api_versions_offers_no_version_whose_addresses_could_not_be_rewritten(tmp_path: Path) -> None:
     async def test() -> None:
@@ -586,7 +396,7 @@ def test_a_response_that_cannot_be_read_goes_on_and_is_reported(tmp_path: Path) 
                 address = struct.pack(">h", 9) + b"127.0.0.1" + struct.pack(">i", port)
                 leak = struct.pack(">i", 7) + b"\xff" * 3 + address
                 broker.answers[METADATA] = lambda *_: struct.pack(">i", len(leak)) + leak
-                (got,) = await _asked_through(proxy, request_frame(METADATA, 0, {"topics": []}, 7))
+                (got,) = await asked_through(proxy, request_frame(METADATA, 0, {"topics": []}, 7))
                 assert got[4:] == leak
                 assert any("was not rewritten" in each["text"] for each in proxy.told.of("warning"))
                 (escaped,) = proxy.told.of("escaped")
@@ -623,7 +433,7 @@ def test_a_broker_that_moves_keeps_its_port(tmp_path: Path) -> None:
                 (place,) = proxy.plane.brokers
                 listens = place.listens
                 broker.advertised = [(1, "127.0.0.1", moved.port)]
-                await _asked_through(proxy, request_frame(METADATA, 12, ALL_TOPICS))
+                await asked_through(proxy, request_frame(METADATA, 12, ALL_TOPICS))
                 async with await Client.connect(("127.0.0.1", listens)) as client:
                     await client.ask(HEARTBEAT, 0, heartbeat_body())
                 assert len(moved.of(HEARTBEAT)) == 1
@@ -671,7 +481,7 @@ def test_forwarding_can_be_switched_off_and_on(tmp_path: Path) -> None:
                 proxy.plane.set_forwarding(True)
                 assert await client.ended() == b""
             assert [each.correlation_id for each in broker.of(HEARTBEAT)] == [1]
-            assert (await _asked_through(proxy, heartbeat(3)))[0] == response_frame(
+            assert (await asked_through(proxy, heartbeat(3)))[0] == response_frame(
                 broker.of(HEARTBEAT)[-1], {}
             )
 
