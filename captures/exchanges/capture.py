@@ -18,6 +18,7 @@ from captures.exchanges.pieces import Rest
 from captures.exchanges.samples import Samples
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
+from captures.exchanges.turns import Turns
 from captures.names import Names
 from captures.packets import (
     Connections,
@@ -79,6 +80,8 @@ class Capture:
     :ivar samples: what the kernel told of the connections, where a proxy has recorded them
     :ivar names: names of addresses; whoever shows the capture fills them
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
+    :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
+        take it too
     """
 
     def __init__(self, source: Source, block_size: int = BLOCK_SIZE, *, keylog: KeyLog | None = None) -> None:
@@ -107,6 +110,7 @@ class Capture:
         self.samples = Samples(self.connections)
         self.names = Names()
         self.latest = 0
+        self.turns = Turns()
 
     @property
     def connections(self) -> Connections:
@@ -117,6 +121,11 @@ class Capture:
     def statistics(self) -> Statistics:
         """What the packet reader met so far."""
         return self._packets.statistics
+
+    @property
+    def done(self) -> int:
+        """Bytes of the capture read so far; :attr:`Source.expected` is its size, if that is known."""
+        return self._packets.done
 
     def read(self, progress: Progress | None = None) -> None:
         """Read the whole capture into the table.
@@ -134,15 +143,18 @@ class Capture:
 
         For captures that still grow: a row comes as soon as nothing can be added to it that would be expected, in the
         order of the first bytes of the requests among those of a block. At the end come the rows that stayed
-        unanswered. Empty arrays are yielded too, so that the caller can look at the clock.
+        unanswered. Empty arrays are yielded too, so that the caller can look at the clock. What is yielded is yielded
+        with :attr:`turns` held, which is free while packets are waited for.
 
         :raises CaptureError: if it is not a capture file
         """
         for block in self._packets:
-            self._take(block)
-            yield self._completed(int(block.time[-1]) if len(block) else 0)
-        self._end()
-        yield self.table.in_order(self._unfinished_rows())
+            with self.turns:
+                self._take(block)
+                yield self._completed(int(block.time[-1]) if len(block) else 0)
+        with self.turns:
+            self._end()
+            yield self.table.in_order(self._unfinished_rows())
 
     def _unfinished_rows(self) -> Int64s:
         """Return the rows that :meth:`updates` has not yielded yet."""
@@ -162,20 +174,21 @@ class Capture:
         self._unfinished = rows[~done]
         return self.table.in_order(rows[done])
 
-    def forget(self, before: int) -> None:
+    def forget(self, before: int) -> Int64s | None:
         """Drop exchanges that were complete before a moment, and the places of bytes captured before it.
 
         For captures that never end. Rows of the table that stay get new numbers; so this is for those who let
         :meth:`updates` tell them of rows, and keep none. Connections are kept, two hundred bytes each.
 
         :param before: nanoseconds since the epoch
+        :returns: for each old row of the table its new index, -1 if it was dropped; None if all stay where they are
         """
         self.samples.forget(before)
         table = self.table
         kept = np.maximum(table.column("request_last"), table.column("response_last")) >= before
         kept[self._unfinished_rows()] = True
         if kept.all():
-            return
+            return None
         renumbered = table.keep(kept)
         self._unfinished = renumbered[self._unfinished]
         self._seen = int(np.count_nonzero(kept[: self._seen]))
@@ -188,6 +201,7 @@ class Capture:
         self._close(singles[self.connections.closed_before(singles, before)].tolist())
         self.index.forget(before)
         self.decryption.forget(before)
+        return renumbered
 
     def _take(self, block: PacketBlock) -> None:
         if len(block):

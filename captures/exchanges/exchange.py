@@ -185,7 +185,10 @@ class ExchangeReader:
     :param limits: bounds of decompression
     :param annotate: make bodies ready to be shown; False leaves records as bytes and is faster
     :param gist: put each exchange in a few words
-    :param live: the capture still grows: exchanges are numbered as :meth:`take` is told that they are complete
+    :param live: the capture still grows: exchanges are numbered as :meth:`take` is told that they are complete, or as
+        :meth:`extend` is told of them
+    :param knowledge: what exchanges tell of others, to be shared by several readers of one capture; they learn only
+        what :meth:`learn_from` shows one of them
     """
 
     def __init__(
@@ -198,9 +201,11 @@ class ExchangeReader:
         annotate: bool = True,
         gist: bool = True,
         live: bool = False,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.capture = capture
-        self.knowledge = Knowledge()
+        self._learns = knowledge is None
+        self.knowledge = Knowledge() if knowledge is None else knowledge
         self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, limits=limits, payload=payload)
         self._annotate = annotate
         self._tell_gist = gist
@@ -225,9 +230,19 @@ class ExchangeReader:
                 yield self.exchange(index)
             begin = end
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows of the exchange table, by index. A copy, as an array whose buffer is in use cannot grow."""
+        return np.array(self._order, np.int64)
+
+    @property
+    def first(self) -> int:
+        """Number of the exchange at index 0."""
+        return self._first
+
     def sizes(self, indexes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes of the frames of the exchanges at some indexes."""
-        rows = np.array(self._order, np.int64)[indexes]
+        rows = self.rows[indexes]
         request, response = (self.capture.table.column(f"{side}_size")[rows] for side in _SIDES)
         sizes: NDArray[np.int64] = request.astype(np.int64) + response
         return sizes
@@ -240,7 +255,7 @@ class ExchangeReader:
         if index > self._learned:
             self.learn(index)
         made = self._read(index)
-        if index == self._learned:
+        if self._learns and index == self._learned:
             self._observe(made)
             self._learned += 1
         self._finish(made)
@@ -255,6 +270,33 @@ class ExchangeReader:
         self._order, self._learned = array("q", rows), 0
         return self.several(range(len(self._order)))
 
+    def extend(self, rows: NDArray[np.int64]) -> None:
+        """Number rows of the table on, keeping those before: complete ones, and those that are not yet."""
+        self._order.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
+
+    def drop(self, count: int, renumbered: NDArray[np.int64]) -> None:
+        """Follow the table in dropping rows: the first so many indexes go, numbers stay what they are.
+
+        :param renumbered: new row for each old row of the table
+        """
+        kept = renumbered[self.rows[count:]]
+        self._first += count
+        self._order = array("q", kept.tobytes())
+
+    def reorder(self, rows: NDArray[np.int64]) -> None:
+        """Number the same rows anew, in this order."""
+        self._order = array("q", np.ascontiguousarray(rows, np.int64).tobytes())
+
+    def learn_from(self, rows: NDArray[np.int64]) -> Iterator[None]:
+        """Learn what the exchanges in some rows of the table tell of others; yields after each that tells something."""
+        keys = self.capture.table.column("api_key")[rows]
+        for row in rows[np.isin(keys, _TELLING)].tolist():
+            values, request, response = self._ahead[row]
+            made = self._bare(row, values, 0)
+            self._decode(made, request, response)
+            self._observe(made)
+            yield
+
     def pass_over(self, rows: Iterable[int]) -> None:
         """Number rows on as :meth:`take` does, but only learn from them."""
         self._first += len(self._order)
@@ -263,6 +305,8 @@ class ExchangeReader:
 
     def learn(self, index: int) -> None:
         """Learn what the exchanges before ``index`` tell of later ones, if that was not done yet."""
+        if not self._learns:
+            return
         keys = self.capture.table.column("api_key")
         for earlier in range(self._learned, index):
             if int(keys[self._order[earlier]]) in TELLING:
@@ -281,17 +325,18 @@ class ExchangeReader:
 
     def bare(self, index: int) -> Exchange:
         """Return the exchange at ``index`` as the table has it, without its bodies."""
-        return self._bare(index, self.capture.table.row(self._order[index]))
+        row = self._order[index]
+        return self._bare(row, self.capture.table.row(row), self._first + index)
 
-    def _bare(self, index: int, row: dict[str, Any]) -> Exchange:
+    def _bare(self, at: int, row: dict[str, Any], number: int) -> Exchange:
         capture = self.capture
         flag, connection = Flag(row["flags"]), row["connection"]
         client, broker = capture.endpoints(connection)
         known = row["api_key"] >= 0
         answered = row["response_size"] > 0 and row["request_size"] > 0
         return Exchange(
-            number=self._first + index,
-            row=self._order[index],
+            number=number,
+            row=at,
             connection=connection,
             client=client,
             broker=broker,
@@ -306,15 +351,16 @@ class ExchangeReader:
             flag=flag,
             request=None,
             response=None,
-            note=capture.notes.of(self._order[index]),
-            interventions=capture.notes.interventions(self._order[index], row),
+            note=capture.notes.of(at),
+            interventions=capture.notes.interventions(at, row),
             client_names=capture.names.of(client),
             broker_names=capture.names.of(broker),
         )
 
     def _read(self, index: int) -> Exchange:
-        row, request, response = self._ahead[self._order[index]]
-        made = self._bare(index, row)
+        at = self._order[index]
+        row, request, response = self._ahead[at]
+        made = self._bare(at, row, self._first + index)
         if Flag.SASL_TOKEN in made.flag:
             made.tokens = [None if frame is None else frame.payload for frame in (request, response)]
         else:
@@ -400,3 +446,4 @@ class ExchangeReader:
 
 
 _SIDES: tuple[Side, Side] = ("request", "response")
+_TELLING = sorted(TELLING)

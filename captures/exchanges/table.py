@@ -169,7 +169,7 @@ class ExchangeTable:
     def in_order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return some row indexes in the order of numbering."""
         keys = [self.column(name)[rows] for name in ("request_position", "connection", "packet")]
-        return rows[np.lexsort(keys)]
+        return rows if _rise(keys) else rows[np.lexsort(keys)]
 
     def is_complete(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows need nothing more: answered, or known to stay without answer or without request."""
@@ -179,3 +179,12 @@ class ExchangeTable:
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.order().tolist())
+
+
+def _rise(keys: list[NDArray[Any]]) -> bool:
+    """Tell whether rows are in the order of their keys, of which the last counts most, as for :func:`numpy.lexsort`."""
+    rising = np.True_
+    for key in keys:
+        before, after = key[:-1], key[1:]
+        rising = (before < after) | ((before == after) & rising)
+    return bool(np.all(rising))

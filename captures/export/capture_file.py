@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
@@ -62,6 +63,15 @@ class CaptureFileWriter:
 
         :param progress: called with bytes of the capture copied so far, and its size
         """
+        for done in self.steps(selection):
+            if progress is not None:
+                progress(done, selection.capture.source.size)
+
+    def steps(self, selection: Selection) -> Iterator[int]:
+        """Do the same some hundred packets at a time; yields bytes of the capture copied so far.
+
+        For those who do something else now and then. Rows of the exchange table must stay where they are meanwhile.
+        """
         capture = selection.capture
         scrubber = Scrubber(capture) if self._scrub else None
         if self._all_synthetic:
@@ -82,9 +92,9 @@ class CaptureFileWriter:
             interfaces: dict[int, int] = {}
             for declared, originals, done in original_packets(selection, rewrite=rewrite):
                 self._originals(declared, interfaces, originals, synthetic)
-                if progress is not None:
-                    progress(done, capture.source.size)
-        self._put(self._made(synthetic))
+                yield done
+        for _ in self._put(self._made(synthetic)):
+            yield capture.source.size
         self.written.exchanges += len(selection)
         self.written.packets = self._writer.packets
         if scrubber is not None:
@@ -105,7 +115,8 @@ class CaptureFileWriter:
             if number is None:
                 number = interfaces[interface] = self._declare(declared[interface])
             packets.append(Packet(number, time, data, wire, self._comment(comment)))
-        self._put(packets)
+        for _ in self._put(packets):
+            pass
 
     def _made(self, synthetic: _Peeked, until: float = float("inf")) -> Iterator[Packet]:
         for time, _, data, comment, missing in synthetic.until(until):
@@ -126,15 +137,12 @@ class CaptureFileWriter:
             snapshot_length=interface.snapshot_length,
         )
 
-    def _put(self, packets: Iterable[Packet]) -> None:
-        """Write in batches: large enough to be fast, small enough to hold."""
-        batch: list[Packet] = []
-        for packet in packets:
-            batch.append(packet)
-            if len(batch) == _BATCH:
-                self._writer.write_packets(batch)
-                batch = []
-        self._writer.write_packets(batch)
+    def _put(self, packets: Iterable[Packet]) -> Iterator[int]:
+        """Write in batches, large enough to be fast, small enough to hold; yields the size of each."""
+        rest = iter(packets)
+        while batch := list(islice(rest, _BATCH)):
+            self._writer.write_packets(batch)
+            yield len(batch)
 
 
 class _Peeked:

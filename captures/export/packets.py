@@ -18,6 +18,8 @@ from captures.export.selection import SIDES, Bools, Int64s, Selection
 from captures.packets.records import Interface
 from captures.packets.source import KEPT
 
+_TOGETHER = 512
+
 #: returns the frame of a packet as it shall be written; arguments are the packets and which of them
 Rewrite = Callable[[Placed, int], bytes]
 
@@ -44,9 +46,10 @@ def original_packets(
     *,
     rewrite: Rewrite | None = None,
 ) -> Iterator[tuple[list[Interface], list[Original], int]]:
-    """Yield the packets of a selection, block by block of the file.
+    """Yield the packets of a selection, some hundreds at a time.
 
-    With them come the interfaces declared so far, and the bytes of the capture that were gone through.
+    With them come the interfaces declared so far, and the bytes of the capture that were gone through. Where a block of
+    the file has none of them, an empty list comes, so that whoever waits sees that it goes on.
 
     Connections in ``selection.elsewhere`` have no packets that could be copied; they are left out. What was noted of
     exchanges since the capture was read is put on the packets with their first bytes.
@@ -70,6 +73,9 @@ def original_packets(
                     notes.comment(placed, at),
                 )
             )
+            if len(found) == _TOGETHER:
+                yield placed.interfaces, found, passes.done
+                found = []
         yield placed.interfaces, found, passes.done
 
 

@@ -79,6 +79,14 @@ def bind(node: grammar.Node, text: str, zone: tzinfo | None) -> Bound:
     return _Binder(text, zone).bind(node)
 
 
+def field_named(name: str) -> Field | Path:
+    """Return the field, or the path into a message, that a name stands for.
+
+    :raises FilterError: if there is none
+    """
+    return _Binder(name, None).field(Name(name))
+
+
 class _Binder:
     def __init__(self, text: str, zone: tzinfo | None) -> None:
         self.text = text
@@ -109,7 +117,7 @@ class _Binder:
         return FilterError(message, self.text, position, length, hint)
 
     # ------------------------------------------------------------ names
-    def _field(self, name: Name) -> Field | Path:
+    def field(self, name: Name) -> Field | Path:
         field = BY_NAME.get(name.text)
         if field is not None:
             return field
@@ -142,7 +150,7 @@ class _Binder:
 
     # ------------------------------------------------------------ tests
     def _present(self, name: Name, *, empty: bool) -> Bound:
-        field = self._field(name)
+        field = self.field(name)
         if empty:
             # a condition is always there, holding or not
             return Always() if _is_bool(field) else Test(field, ANY)
@@ -152,7 +160,7 @@ class _Binder:
         return Test(field, ANY if field.kind not in _CAN_BE_EMPTY else NOT_EMPTY)
 
     def _compare(self, node: grammar.Compare) -> Bound:
-        field = self._field(node.name)
+        field = self.field(node.name)
         if _is_bool(field):
             asked = self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
             test = Test(field, NOT_EMPTY)
@@ -180,7 +188,7 @@ class _Binder:
             raise self._error(str(bad), value.position + bad.at, value.length - bad.at, bad.hint) from bad
 
     def _one_of(self, node: grammar.OneOf) -> Bound:
-        field = self._field(node.name)
+        field = self.field(node.name)
         if _is_bool(field):
             return AnyOf(
                 tuple(

@@ -21,6 +21,7 @@ from captures.filters.paths import Path
 from captures.filters.predicates import Predicate
 
 Match = Callable[[Exchange, Context], bool]
+Values = Callable[[Exchange, Context], list[Any]]
 
 _VARIABLE = re.compile(r"\bv\b")
 
@@ -65,6 +66,15 @@ def compile_bodies(bound: binding.Bound) -> Match:
     return made
 
 
+def compile_values(field: Field | Path) -> Values:
+    """Return a function that gives the values of a field."""
+    source, names = _Writer().values(field)
+    scope = dict(names)
+    exec(compile(source, "<field>", "exec"), scope)  # noqa: S102  our own source, see above
+    made: Values = scope["values"]
+    return made
+
+
 def generated_source(bound: binding.Bound) -> str:
     """Return the source that :func:`compile_bodies` compiles."""
     return _Writer().whole(bound)[0]
@@ -84,6 +94,17 @@ class _Writer:
         expression = self._expression(bound)
         last = f"def match(x, c):\n    return {expression}\n"
         return "\n".join([*self._functions, last]), self._names
+
+    def values(self, field: Field | Path) -> tuple[str, dict[str, Any]]:
+        """Return the same of a function that gives the values of a field."""
+        if isinstance(field, Path):
+            lines, holder, depth = self._walk("values", field)
+            pad = "    " * depth
+            lines.insert(1, "    out = []")
+            lines += [f"{pad}if {holder} is not None:", f"{pad}    out.append({holder})", "    return out\n"]
+            return "\n".join(lines), self._names
+        values = f"list({field.body})" if field.many else f"[v for v in ({field.body},) if v is not None]"
+        return f"def values(x, c):\n    return {values}\n", self._names
 
     def _expression(self, bound: binding.Bound) -> str:
         match bound:
@@ -140,6 +161,20 @@ class _Writer:
 
     def _path(self, path: Path, predicate: Predicate) -> str:
         name = f"test{self._number()}"
+        lines, holder, depth = self._walk(name, path)
+        lines += [
+            f"{'    ' * depth}if {holder} is not None and {self._asked(predicate, holder)}:",
+            f"{'    ' * depth}    return True",
+            "    return False\n",
+        ]
+        self._functions.append("\n".join(lines))
+        return f"{name}(x, c)"
+
+    def _walk(self, name: str, path: Path) -> tuple[list[str], str, int]:
+        """Return the beginning of a function that goes to all values of a path.
+
+        :returns: its lines, the variable that a value is in, and how deep the lines behind it are indented
+        """
         lines = [f"def {name}(x, c):"]
         if path.embedded_at:
             held = ".".join(
@@ -165,13 +200,7 @@ class _Writer:
             lines.append(f"{'    ' * depth}for b{number} in {each}:")
             holder = f"b{number}"
             depth += 1
-        lines += [
-            f"{'    ' * depth}if {holder} is not None and {self._asked(predicate, holder)}:",
-            f"{'    ' * depth}    return True",
-            "    return False\n",
-        ]
-        self._functions.append("\n".join(lines))
-        return f"{name}(x, c)"
+        return lines, holder, depth
 
 
 def _each(value: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected import BLOCK_ROWS, ProjectedExchanges
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
@@ -17,7 +18,7 @@ from captures.filters.context import NO_CONTEXT, Context
 from captures.filters.fields import PROJECTED, Field, Kind
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
-from captures.filters.table_columns import Columns, TableColumns
+from captures.filters.table_columns import Columns, TableColumns, message_columns
 
 
 class Masks(NamedTuple):
@@ -62,6 +63,11 @@ class Filter:
     def __reduce__(self) -> tuple[Callable[..., Filter], tuple[str, tzinfo | None]]:
         # generated functions cannot be sent to another process; the text can
         return Filter, (self.text, self._zone)
+
+    @property
+    def message_columns(self) -> set[str]:
+        """Columns of the messages (:data:`captures.exchanges.columns.COLUMNS`) that decide it, or a part of it."""
+        return message_columns(self._asked)
 
     @property
     def source(self) -> str:
@@ -110,25 +116,61 @@ class Filter:
         if among is not None:
             matches, undecided = matches & among, undecided & among
         order = table.order()
-        sure = matches[order]
-        possible = np.flatnonzero(sure | undecided[order])
-        for begin in range(0, len(possible), BLOCK_ROWS):
-            yield from self._decided(possible[begin : begin + BLOCK_ROWS], sure, reader, context)
+        sure, undecided = matches[order], undecided[order]
+        possible = np.flatnonzero(sure | undecided)
+        yield from self._decided(possible, sure[possible], reader, context)
+
+    def mask_of(
+        self,
+        reader: ExchangeReader,
+        indexes: NDArray[np.int64],
+        context: Context,
+        messages: ExchangeColumns | None = None,
+    ) -> Masks:
+        """Return what columns tell about the exchanges at some indexes, such as new ones.
+
+        :param indexes: rising, as :meth:`ExchangeReader.exchange` takes them
+        :param messages: columns of the messages of just these
+        """
+        capture = reader.capture
+        columns = TableColumns(
+            capture.table,
+            capture.endpoints,
+            rows=reader.rows[indexes],
+            numbers=indexes + reader.first,
+            start=context.start,
+            names=capture.names,
+            messages=messages,
+        )
+        return self.mask(columns, context)
+
+    def decide(self, reader: ExchangeReader, undecided: NDArray[np.int64], context: Context) -> Iterator[int]:
+        """Yield the indexes of those that fit, of exchanges about which columns leave it undecided."""
+        nothing = np.zeros(len(undecided), np.bool_)
+        for index, _ in self._decided(undecided, nothing, reader, context):
+            yield index
 
     def _decided(
         self, possible: NDArray[np.int64], sure: Mask, reader: ExchangeReader, context: Context
     ) -> Iterator[tuple[int, Exchange | None]]:
         """Decide the exchanges at some indexes, of which some surely fit; decode what is needed of the others."""
+        for begin in range(0, len(possible), BLOCK_ROWS):
+            part = slice(begin, begin + BLOCK_ROWS)
+            yield from self._decide(possible[part], sure[part], reader, context)
+
+    def _decide(
+        self, possible: NDArray[np.int64], sure: Mask, reader: ExchangeReader, context: Context
+    ) -> Iterator[tuple[int, Exchange | None]]:
         if self._needs is None:
-            for index in possible.tolist():
-                exchange = None if sure[index] else reader.exchange(index)
+            for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
+                exchange = None if certain else reader.exchange(index)
                 if exchange is None or self._match(exchange, context):
                     yield index, exchange
             return
-        projected = ProjectedExchanges(reader, self._needs).read(possible[~sure[possible]])
+        projected = ProjectedExchanges(reader, self._needs).read(possible[~sure])
         found = {index for index, exchange in projected if self._match(exchange, context)}
-        for index in possible.tolist():
-            if sure[index] or index in found:
+        for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
+            if certain or index in found:
                 yield index, None
 
 

@@ -13,7 +13,8 @@ one client ID for a consumer and for a producer that has nothing to do with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -61,18 +62,23 @@ class GroupInference:
     @classmethod
     def learn(cls, reader: ExchangeReader) -> GroupInference:
         """Return what a whole capture tells; of the exchanges only that is decoded which may tell something."""
-        reader.learn(len(reader))
         made = cls(reader.knowledge.topic_name)
-        table = reader.capture.table
-        keys = table.column("api_key")[table.order()]
+        deque(made.learning(reader), maxlen=0)
+        return made
+
+    def learning(self, reader: ExchangeReader) -> Iterator[None]:
+        """Learn what a whole capture tells; yields after each exchange that may tell something."""
+        reader.learn(len(reader))
+        keys = reader.capture.table.column("api_key")[reader.rows]
         projected = ProjectedExchanges(reader, _NEEDS)
         for _, exchange in projected.read(np.flatnonzero(np.isin(keys, list(MEMBERSHIP)))):
-            made.observe(exchange)
-        if made.contested:
+            self.observe(exchange)
+            yield
+        if self.contested:
             # only where clients share a client ID do the partitions of a Fetch matter
             for _, exchange in projected.read(np.flatnonzero(keys == FETCH)):
-                made.observe(exchange)
-        return made
+                self.observe(exchange)
+                yield
 
     @property
     def contested(self) -> bool:

@@ -25,9 +25,13 @@ _PATIENCE = 0.1
 class GrowingCapture(Capture):
     """A capture that is read as it grows, with :meth:`updates`, in bounded memory.
 
-    Between two updates what is older than :data:`REMEMBERED`, by the clock of its packets, is forgotten: rows have to
+    Between two updates what is older than :attr:`remembered`, by the clock of its packets, is forgotten: rows have to
     be looked at before the next update.
+
+    :ivar remembered: ns; None if whoever reads it calls :meth:`forget`
     """
+
+    remembered: int | None = REMEMBERED
 
     def updates(self) -> Iterator[Int64s]:
         """Read on, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""
@@ -35,9 +39,9 @@ class GrowingCapture(Capture):
         for rows in super().updates():
             self._updated()
             yield rows
-            if time.monotonic() >= forget_at:
+            if self.remembered is not None and time.monotonic() >= forget_at:
                 forget_at = time.monotonic() + _FORGET_EVERY
-                self.forget(self.latest - REMEMBERED)
+                self.forget(self.latest - self.remembered)
 
     def _updated(self) -> None:
         """Do what is to be done before new rows are handed out."""

@@ -13,6 +13,7 @@ import pwd
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def _named(name: str, *, chosen: bool) -> User:
 
 
 def become(user: User) -> None:
-    """Become another user, in all threads and for good.
+    """Become another user, in all threads and for good; ``HOME`` is that user's then.
 
     :raises PrivilegeError: if the system refuses
     """
@@ -84,6 +85,8 @@ def become(user: User) -> None:
         raise PrivilegeError(
             f"cannot become {user.name} ({error.strerror}): name another user with -Z USER, or stay root with -Z root"
         ) from error
+    with suppress(KeyError):  # a user whom the system has no entry for
+        os.environ["HOME"] = pwd.getpwuid(user.uid).pw_dir
 
 
 def _take_identity(user: User) -> None:

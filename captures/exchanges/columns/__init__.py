@@ -14,7 +14,8 @@ the full decode and :mod:`captures.meaning` give. :data:`COLUMNS` says what ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -133,6 +134,10 @@ class ExchangeColumns:
         """Fill some columns, all of them in one pass over the capture."""
         self._fill([self._maker(need) for name in names if (need := _NEEDS.get(name))])
 
+    def preparing(self, names: Iterable[str]) -> Iterator[None]:
+        """Fill some columns as :meth:`prepare` does, step by step: each some milliseconds of work."""
+        yield from self._filling([self._maker(need) for name in names if (need := _NEEDS.get(name))])
+
     def extend(self, rows: Int64s) -> None:
         """Add rows of the table, such as :meth:`Capture.updates` yields; columns in use are filled at once."""
         self._rows.append(rows)
@@ -224,14 +229,17 @@ class ExchangeColumns:
         return self._more_names(topic_id) if found is None and self._more_names is not None else found
 
     def _fill(self, makers: list[Maker]) -> None:
+        deque(self._filling(makers), maxlen=0)
+
+    def _filling(self, makers: list[Maker]) -> Iterator[None]:
         if any(maker.need == "topics" for maker in makers):
             makers = [*makers, self._maker("topic names")]
         behind = {maker.need: maker for maker in makers if maker.filled < len(self)}
         for start in {maker.filled for maker in behind.values()}:
-            self._pass([maker for maker in behind.values() if maker.filled == start], start)
+            yield from self._pass([maker for maker in behind.values() if maker.filled == start], start)
 
-    def _pass(self, makers: list[Maker], start: int) -> None:
-        """Fill some columns from a row on, all in one pass."""
+    def _pass(self, makers: list[Maker], start: int) -> Iterator[None]:
+        """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
         wanted = _Wanted(makers)
         reader = ProjectedReader(self._capture, wanted.needs)
         for begin in range(start, len(self), BLOCK_ROWS):
@@ -248,6 +256,7 @@ class ExchangeColumns:
                         add(index, parts, latency)
             for maker in makers:
                 maker.end()
+            yield
 
     # ------------------------------------------------------------ made of other columns
     def _latency(self, rows: Int64s) -> Int64s:

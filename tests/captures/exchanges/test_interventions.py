@@ -160,7 +160,7 @@ def test_of_several_connections_between_the_same_ends_the_latest_is_meant() -> N
 # ---------------------------------------------------------------- days of it
 def test_what_was_shown_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_FORGET_EVERY", 0.0)
-    monkeypatch.setattr(live, "REMEMBERED", 20_000_000)  # 20 packets of a Conversation
+    monkeypatch.setattr(GrowingCapture, "remembered", 20_000_000)  # 20 packets of a Conversation
     recording = Recording(Conversation(broker=BROKER))
     for number in range(1000):
         asked, answered = metadata(number)

@@ -12,7 +12,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.live import capture as capture_module
-from captures.live.capture import LiveCapture
+from captures.live.capture import GrowingCapture, LiveCapture
 from captures.live.processes import Process
 from captures.live.ring import Ring, ring_source
 from captures.names import Names
@@ -66,7 +66,7 @@ def test_it_gives_the_exchanges_of_the_recorded_capture(source: Source) -> None:
 
 def test_what_was_shown_is_forgotten(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_module, "_FORGET_EVERY", 0.0)
-    monkeypatch.setattr(capture_module, "REMEMBERED", 0)
+    monkeypatch.setattr(GrowingCapture, "remembered", 0)
     live = LiveCapture(source, SNIFFER, Names(), nobody)
     reader, most, count = ExchangeReader(live, live=True), 0, 0
     for rows in live.updates():

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from threading import Event, Thread
+
+from captures.exchanges.turns import Turns
+
+
+def test_who_waits_gets_the_next_turn() -> None:
+    turns, order = Turns(), []
+    inside, waits = Event(), Event()
+
+    def other() -> None:
+        inside.wait(5)
+        waits.set()
+        with turns:
+            order.append("other")
+
+    thread = Thread(target=other)
+    thread.start()
+    with turns:
+        inside.set()
+        waits.wait(5)
+        # the other thread is on its way in; it cannot be seen to have arrived, but it has nothing else to do
+        while not turns._way_in.locked():
+            pass
+        order.append("first")
+    with turns:
+        order.append("again")
+    thread.join(5)
+    assert order == ["first", "other", "again"]
+
+
+def test_an_error_inside_frees_it() -> None:
+    turns = Turns()
+    try:
+        with turns:
+            raise ValueError
+    except ValueError:
+        pass
+    with turns:
+        pass
