@@ -251,7 +251,8 @@ class Annotator:
             for _, where, reason in found.problems:
                 self._problem(scope, path, where, f"{reason} ({found.label})")
             scope.out.masked.extend(f"{path}.{inner}" for inner in found.masked)
-            return self._mask(value, path, holder, scope) if secret else value
+            # a secret inside is readable in the bytes that it is inside of
+            return self._mask(value, path, holder, scope) if secret or found.masked else value
 
         return decode
 

@@ -248,17 +248,24 @@ def _read_body(con: Versioned, body: Body, start: int, *, complete: bool) -> Non
 #: kind of a node whose place, and that of all below it, counts in decompressed bytes
 DECOMPRESSED = "decompressed"
 
+MAX_RECORDS = 100_000
+
 
 _ELEMENT = re.compile(r"(?:batches|records)\[(\d+)\]")
 
 
-def _expand_records(root: Node) -> None:
-    """Give the records fields of a traced body their batches and records as children."""
+def _expand_records(root: Node, room: int) -> None:
+    """Give the records fields of a traced body their batches and records as children.
+
+    :param room: records traced in all
+    """
     for _, node in list(root.walk()):
         if node.kind == "records" and node.value:
             base = node.end - len(node.value)
-            spans = trace_records(node.value, aligned=node.field is None or not node.field.type.content).spans
-            node.children = [_span_node(span, base, compressed=False) for span in spans]
+            aligned = node.field is None or not node.field.type.content
+            traced = trace_records(node.value, max_records=room, aligned=aligned)
+            room = max(room - traced.traced, 0)
+            node.children = [_span_node(span, base, compressed=False) for span in traced.spans]
 
 
 def _span_node(span: Span, base: int, *, compressed: bool) -> Node:
@@ -267,7 +274,7 @@ def _span_node(span: Span, base: int, *, compressed: bool) -> Node:
     kind = DECOMPRESSED if compressed else "records" if name == "records" else ""
     node = Node(int(element[1]) if element else name, span.start + base, kind)
     node.end = span.end + base
-    node.value = span.value
+    node.value, node.buffer = span.value, span.buffer
     inside = compressed or span.buffer is not None
     if span.children:
         children = (_span_node(child, 0 if inside else base, compressed=inside) for child in span.children)
@@ -275,13 +282,15 @@ def _span_node(span: Span, base: int, *, compressed: bool) -> Node:
     return node
 
 
-def trace_body(body: Body, *, response: bool, records: bool = False) -> Node:
+def trace_body(body: Body, *, response: bool, records: bool = False, max_records: int = MAX_RECORDS) -> Node:
     """Return the frame as a tree: ``size``, ``header``, ``body``, each field with its bytes.
 
     The tree is read as the body was, in the same version; it is partial where the body is.
 
     :param records: put batches and records below the records fields, which are leaves otherwise; what is inside a
-        compressed batch is of kind :data:`DECOMPRESSED`
+        compressed batch is of kind :data:`DECOMPRESSED`, and its bytes are the ``buffer`` of the node it lies in
+    :param max_records: records traced in all, a record costs some ten nodes; of batches after the last of them there
+        is only the header
     """
     payload = body.raw
     root = Node("response" if response else "request", 0, "frame")
@@ -303,7 +312,7 @@ def trace_body(body: Body, *, response: bool, records: bool = False) -> Node:
         traced.root.name = "body"
         traced.root.shift(SIZE_BYTES)
         if records:
-            _expand_records(traced.root)
+            _expand_records(traced.root, max_records)
         root.add(traced.root)
         end = SIZE_BYTES + max(traced.end, 0)
     if end < root.end:

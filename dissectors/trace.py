@@ -30,6 +30,7 @@ class Node(msgspec.Struct, eq=False):
     :ivar end: offset after its last byte; -1 while it is incomplete
     :ivar value: the decoded value of a leaf; None for what has children
     :ivar children: nodes inside, or None for a leaf
+    :ivar buffer: None, or the decompressed bytes that the offsets of all children count in
     """
 
     name: str | int
@@ -39,6 +40,7 @@ class Node(msgspec.Struct, eq=False):
     end: int = -1
     value: Any = None
     children: list[Node] | None = None
+    buffer: bytes | None = None
 
     def __repr__(self) -> str:
         what = f"{len(self.children)} children" if self.children is not None else repr(self.value)

@@ -41,11 +41,13 @@ class Trace:
     """Spans in the order of the bytes, and what is wrong.
 
     :ivar skipped: records that were left out because of ``max_records``
+    :ivar traced: records that were not
     """
 
     spans: list[Span] = field(default_factory=list)
     problems: list[DecodeError] = field(default_factory=list)
     skipped: int = 0
+    traced: int = 0
 
 
 def trace_records(
@@ -62,10 +64,10 @@ def trace_records(
     trace = Trace()
     if found.leading:
         trace.spans.append(Span("unaligned", data[: found.leading], 0, found.leading))
-    room = max_records
     for index, batch in enumerate(found.batches):
+        room = max(max_records - trace.traced, 0)
         part = trace_batch(batch, limits, name=f"batches[{index}]", max_records=room)
-        room = max(room - _count_records(part.spans), 0)
+        trace.traced += part.traced
         trace.spans += part.spans
         trace.problems += part.problems
         trace.skipped += part.skipped
@@ -89,7 +91,7 @@ def trace_batch(
     walk = _trace_v2 if batch.magic == 2 else _trace_legacy
     cursor = Cursor(bytes(batch.data), batch.start, batch.end)
     span, skipped = walk(batch, cursor, limits, name, max_records)
-    return Trace([span], list(batch.read(limits).problems), skipped)
+    return Trace([span], list(batch.read(limits).problems), skipped, _count_records([span]))
 
 
 def _trace_v2(batch: Batch, cursor: Cursor, limits: Limits, name: str, max_records: int) -> tuple[Span, int]:
@@ -138,4 +140,4 @@ def _trace_legacy(
 def _count_records(spans: list[Span]) -> int:
     """Records below one batch's span; an uncompressed legacy message is one itself."""
     last = spans[0].children[-1]
-    return len(last.children) or 1
+    return len(last.children) or int(last.name != "records" and last.buffer is None)

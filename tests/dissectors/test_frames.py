@@ -164,6 +164,18 @@ def test_a_traced_frame_has_its_records(codec: Codec) -> None:
     else:
         # length, attributes, two deltas and the length of the key come before it in the decompressed bytes
         assert (nodes[path].kind, nodes[path].start, nodes[path].end) == (DECOMPRESSED, 5, 7)
+        records = nodes[path.removesuffix("[0].key")]
+        assert records.buffer is not None
+        assert records.buffer[5:7] == b"kk"
+
+
+def test_records_are_traced_up_to_a_number_of_all_in_the_frame() -> None:
+    batch = build_batch([Record(index, 5, None, b"v") for index in range(10)])
+    partitions = [{"index": index, "records": batch} for index in range(3)]
+    payload = request(0, 3, {"topic_data": [{"name": "t", "partition_data": partitions}]})
+    root = trace_body(decode_request(payload), response=False, records=True, max_records=14)
+    records = [node for path, node in root.walk() if path.endswith(".records[0].records")]
+    assert [len(node.children or ()) for node in records] == [10, 4, 0]
 
 
 @given(st.binary(max_size=200), st.integers(-2, 97), st.integers(-2, 25))

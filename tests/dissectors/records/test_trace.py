@@ -161,7 +161,7 @@ def test_record_limit_over_all_batches() -> None:
     data = build_batch(ROWS) + build_batch(ROWS, codec=Codec.ZSTD) + build_batch(ROWS)
     data += build_batch(old, magic=1, codec=Codec.GZIP)
     trace = trace_records(data, max_records=12)
-    assert trace.skipped == 8 + 10 + 10
+    assert (trace.traced, trace.skipped) == (12, 8 + 10 + 10)
     assert trace.problems == []
     assert [len(span.children[-1].children) for span in trace.spans] == [10, 2, 0, 0]
 
