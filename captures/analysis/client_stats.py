@@ -26,6 +26,8 @@ class ClientRow:
     :ivar brokers: ``host:port`` of those it talked to
     :ivar errors: exchanges with an error that is no part of a normal conversation
     :ivar apis: exchanges by API, the most frequent first
+    :ivar versions: exchanges by API and version, both ascending; frames without a version are not among them
+    :ivar unnamed: connections whose frames without a client ID count for it
     :ivar first: ns since the epoch, of its first exchange
     :ivar last: of its last
     """
@@ -43,12 +45,21 @@ class ClientRow:
     request_bytes: int = 0
     response_bytes: int = 0
     apis: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, dict[int, int]] = field(default_factory=dict)
+    unnamed: list[int] = field(default_factory=list)
     first: int = 0
     last: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape documented in ``docs/json-stats.md``."""
-        return asdict(self) | {"first": rfc3339(self.first), "last": rfc3339(self.last)}
+        versions = {
+            api: {str(version): count for version, count in used.items()}
+            for api, used in self.versions.items()
+        }
+        times = {"first": rfc3339(self.first), "last": rfc3339(self.last)}
+        shape = asdict(self) | times | {"versions": versions}
+        del shape["unnamed"]
+        return shape
 
 
 @dataclass(slots=True)
@@ -61,6 +72,7 @@ class _Sums:
     request_bytes: int = 0
     response_bytes: int = 0
     apis: Counter[str] = field(default_factory=Counter)
+    versions: Counter[tuple[str, int]] = field(default_factory=Counter)
     first: int = 0
     last: int = 0
 
@@ -85,6 +97,8 @@ class ClientStats:
         sums.request_bytes += exchange.request_size
         sums.response_bytes += exchange.response_size
         sums.apis[exchange.api] += 1
+        if exchange.version is not None:
+            sums.versions[exchange.api, exchange.version] += 1
         sums.last = max(sums.last, exchange.time)
 
     def result(self) -> list[ClientRow]:
@@ -104,6 +118,8 @@ class ClientStats:
                     told[identity] = Counter(), Counter()
                 here.add(identity)
                 _add(row, sums)
+                if not client_id:
+                    row.unnamed.append(key.connection)
                 if host not in row.hosts:
                     row.hosts.append(host)
                 if key.broker not in row.brokers:
@@ -121,6 +137,7 @@ class ClientStats:
             row.software = [name for name, _ in software.most_common()]
             row.principals = [name for name, _ in principals.most_common()]
             row.apis = dict(sorted(row.apis.items(), key=lambda item: (-item[1], item[0])))
+            row.versions = {api: dict(sorted(used.items())) for api, used in sorted(row.versions.items())}
         return sorted(rows.values(), key=lambda row: (-row.exchanges, row.name))
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -138,3 +155,6 @@ def _add(row: ClientRow, sums: _Sums) -> None:
     row.last = max(row.last, sums.last)
     for api, count in sums.apis.items():
         row.apis[api] = row.apis.get(api, 0) + count
+    for (api, version), count in sums.versions.items():
+        used = row.versions.setdefault(api, {})
+        used[version] = used.get(version, 0) + count

@@ -157,7 +157,7 @@ class ConnectionStats:
         """
         columns = self._capture.connections
         rows = [
-            self._row(connection)
+            self.row(connection)
             for connection in range(len(columns))
             if (begin is None or columns.last_time[connection] >= begin)
             and (end is None or columns.first_time[connection] <= end)
@@ -168,7 +168,8 @@ class ConnectionStats:
         """Return the rows as plain values."""
         return [row.to_json() for row in self.result()]
 
-    def _row(self, connection: int) -> ConnectionRow:
+    def row(self, connection: int) -> ConnectionRow:
+        """Return one connection."""
         capture = self._capture
         known = capture.connections[connection]
         client, broker = capture.endpoints(connection)

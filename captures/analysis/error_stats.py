@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from captures.analysis.introductions import client_name
-from captures.exchanges import Exchange
+from captures.exchanges import Exchange, rfc3339
 from captures.meaning import EXPECTED
 from dissectors.error_codes import error_name
 
@@ -21,6 +21,9 @@ class ErrorRow:
     :ivar exchanges: in how many responses
     :ivar clients: IDs (or addresses) of the clients that got it, with the number of responses
     :ivar first: number of the first exchange that has it
+    :ivar last: number of the last
+    :ivar first_time: ns since the epoch, when the request of the first was sent
+    :ivar last_time: of the last
     :ivar message: the broker's text beside the first that had one
     """
 
@@ -34,10 +37,14 @@ class ErrorRow:
     exchanges: int
     clients: dict[str, int]
     message: str | None
+    last: int
+    first_time: int
+    last_time: int
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape documented in ``docs/json-stats.md``."""
-        return asdict(self)
+        times = {"first_time": rfc3339(self.first_time), "last_time": rfc3339(self.last_time)}
+        return asdict(self) | times
 
 
 class ErrorStats:
@@ -69,12 +76,17 @@ class ErrorStats:
                     exchanges=0,
                     clients={},
                     message=None,
+                    last=exchange.number,
+                    first_time=exchange.time,
+                    last_time=exchange.time,
                 )
             row.count += 1
             row.message = row.message or error.message
             if key not in met:
                 met.add(key)
                 row.exchanges += 1
+                row.last = max(row.last, exchange.number)
+                row.last_time = max(row.last_time, exchange.time)
                 client = client_name(exchange)
                 row.clients[client] = row.clients.get(client, 0) + 1
 

@@ -49,6 +49,10 @@ class Times:
         """Add a column of times."""
         self._values.frombytes(np.ascontiguousarray(nanoseconds, np.int64).tobytes())
 
+    def include(self, other: Times) -> None:
+        """Add all that another has."""
+        self._values.extend(other._values)
+
     def percentiles(self) -> Percentiles | None:
         """Return the distribution, or None if there is nothing."""
         if not self._values:

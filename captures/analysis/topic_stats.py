@@ -226,7 +226,7 @@ class TopicStats:
         for error in exchange.errors:
             if error.path in expected:
                 continue
-            key, partition = _place(error.holders)
+            key, partition = place_of(error.holders)
             if key is not None:
                 errors = self._row(key, partition).errors
                 errors[error.name] = errors.get(error.name, 0) + 1
@@ -238,8 +238,8 @@ def _key(holder: Body) -> str | None:
     return None if found == "?" else found
 
 
-def _place(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:
-    """Return topic and partition that an error is about.
+def place_of(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:
+    """Return topic (name or ID) and partition that an error is about, from the structs around it.
 
     A struct with only a ``name`` is a topic if the one inside it is a partition; elsewhere it is whatever has a name.
     """

@@ -174,10 +174,10 @@ def _topic_row(name: str, partition: str, row: PartitionRow, names: Names) -> Ro
             name,
             partition,
             _size(row.produced.bytes),
-            _records(row.produced),
+            records(row.produced),
             _count(row.produced.batches),
             _size(row.fetched.bytes),
-            _records(row.fetched),
+            records(row.fetched),
             _size(row.replicated.bytes),
             words.some(map(names.shown_host, row.produced.clients)),
             words.some(map(names.shown_host, {**row.fetched.clients, **row.replicated.clients})),
@@ -187,7 +187,7 @@ def _topic_row(name: str, partition: str, row: PartitionRow, names: Names) -> Ro
     )
 
 
-def _records(flow: Flow) -> str:
+def records(flow: Flow) -> str:
     """Records, and compressed sets that do not tell how many are in them."""
     sets = f"{flow.uncounted:,} sets" if flow.uncounted else ""
     return "+".join(filter(None, [_count(flow.records), sets]))
@@ -271,8 +271,8 @@ def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | Non
                 words.size(row.request_bytes),
                 words.size(row.response_bytes),
                 "-" if row.handshake is None else milliseconds(row.handshake),
-                _ended(row),
-                "" if story else words.listed(_troubles(row)),
+                ended(row),
+                "" if story else words.listed(troubles(row)),
             ],
             below=[_story(row)] if story else [],
             color=_ODD if row.troubled else _TROUBLE if row.errors else None,
@@ -282,7 +282,8 @@ def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | Non
     return Table("Connections", columns, lines)
 
 
-def _ended(row: ConnectionRow) -> str:
+def ended(row: ConnectionRow) -> str:
+    """Return who ended a connection, and how."""
     if row.ended == OPEN:
         return "still open"
     what, _, side = row.ended.partition(" by ")
@@ -292,15 +293,15 @@ def _ended(row: ConnectionRow) -> str:
 def _story(row: ConnectionRow) -> str:
     """What is to be told of a connection, in the order in which it happened."""
     parts = [] if row.whole else ["began before the capture"]
-    parts += _introduced(row.introduction)
+    parts += introduced(row.introduction)
     parts += [
         f"ApiVersions v{asked} not known, fell back to v{given}" for asked, given in row.fallback.items()
     ]
-    parts += _troubles(row)
+    parts += troubles(row)
     if sum(row.retransmitted):
-        parts.append(f"bytes sent again: {_sides(row.retransmitted)}")
+        parts.append(f"bytes sent again: {sides(row.retransmitted)}")
     if sum(row.reordered):
-        parts.append(f"segments out of order: {_sides(row.reordered)}")
+        parts.append(f"segments out of order: {sides(row.reordered)}")
     if not row.exchanges and not row.foreign:
         parts.append("no Kafka" if row.request_bytes + row.response_bytes else "no data")
     if row.versions:
@@ -308,7 +309,8 @@ def _story(row: ConnectionRow) -> str:
     return "; ".join(parts)
 
 
-def _introduced(intro: Introduction) -> Iterable[str]:
+def introduced(intro: Introduction) -> Iterable[str]:
+    """Yield what a client said of itself: software, SASL."""
     if intro.software:
         yield intro.software
     if not intro.mechanism:
@@ -321,7 +323,8 @@ def _introduced(intro: Introduction) -> Iterable[str]:
         yield f"{intro.mechanism}{who}{again}, outcome not seen"
 
 
-def _troubles(row: ConnectionRow) -> list[str]:
+def troubles(row: ConnectionRow) -> list[str]:
+    """Return what wants to be looked at of a connection."""
     parts = []
     intro = row.introduction
     if row.foreign:
@@ -333,18 +336,18 @@ def _troubles(row: ConnectionRow) -> list[str]:
         what = words.listed(f"{count:,} {api}" for api, count in row.unanswered.items())
         parts.append(f"{what} unanswered for {span(row.unanswered_for)}")
     if sum(row.lost):
-        parts.append(f"bytes not captured: {_sides(row.lost)}")
+        parts.append(f"bytes not captured: {sides(row.lost)}")
     if sum(row.cut):
-        parts.append(f"bytes cut by the snapshot length: {_sides(row.cut)}")
+        parts.append(f"bytes cut by the snapshot length: {sides(row.cut)}")
     if sum(row.zero_windows):
-        parts.append(f"packets saying that the receive window is full: {_sides(row.zero_windows)}")
+        parts.append(f"packets saying that the receive window is full: {sides(row.zero_windows)}")
     return parts
 
 
-def _sides(counts: tuple[int, int]) -> str:
+def sides(counts: tuple[int, int]) -> str:
     """``1,200 from client``, ``1,200 from client + 90 from broker``."""
-    sides = zip(counts, ("client", "broker"), strict=True)
-    return " + ".join(f"{count:,} from {side}" for count, side in sides if count)
+    both = zip(counts, ("client", "broker"), strict=True)
+    return " + ".join(f"{count:,} from {side}" for count, side in both if count)
 
 
 def _count(count: int) -> str:

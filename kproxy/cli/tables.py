@@ -7,7 +7,7 @@ empty all the way down is not shown. In a pipe nothing is cut.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import click
@@ -92,28 +92,42 @@ class Table:
 
     def _fit(self, rows: list[Row], room: int | None) -> tuple[list[int], dict[int, int]]:
         """Choose the columns that are shown, and their widths."""
-        widths = {}
-        for index, column in enumerate(self.columns):
-            longest = max((len(cells[index]) for row in rows for cells in (row.cells, *row.more)), default=0)
-            if longest or not index:
-                widths[index] = max(longest, len(column.title))
-        while room is not None:
-            over = sum(widths.values()) + len(GAP) * (len(widths) - 1) - room
-            if over <= 0:
-                break
-            slack = {
-                index: size - least
-                for index, size in widths.items()
-                if 0 < (least := self.columns[index].least) < size
-            }
-            droppable = [index for index in widths if self.columns[index].rank]
-            if sum(slack.values()) >= over or (slack and not droppable):
-                _shrink(widths, slack, over)
-                break
-            if not droppable:
-                break
-            del widths[max(droppable, key=lambda index: self.columns[index].rank)]
+        longest = [
+            max((len(cells[index]) for row in rows for cells in (row.cells, *row.more)), default=0)
+            for index in range(len(self.columns))
+        ]
+        widths = fitted(self.columns, longest, room)
         return list(widths), widths
+
+
+def fitted(columns: Sequence[Column], longest: Sequence[int], room: int | None) -> dict[int, int]:
+    """Choose the columns that are shown: index -> width, in order.
+
+    What does not fit is cut where columns can be cut, and left out by rank. It may be too wide all the same.
+
+    :param longest: characters of the longest cell of each column; an empty column is left out, but for the first
+    :param room: characters there are for all of them and the gaps between; None if there is no end to them
+    """
+    widths = {
+        index: max(size, len(columns[index].title)) for index, size in enumerate(longest) if size or not index
+    }
+    while room is not None:
+        over = sum(widths.values()) + len(GAP) * (len(widths) - 1) - room
+        if over <= 0:
+            break
+        slack = {
+            index: size - least
+            for index, size in widths.items()
+            if 0 < (least := columns[index].least) < size
+        }
+        droppable = [index for index in widths if columns[index].rank]
+        if sum(slack.values()) >= over or (slack and not droppable):
+            _shrink(widths, slack, over)
+            break
+        if not droppable:
+            break
+        del widths[max(droppable, key=lambda index: columns[index].rank)]
+    return widths
 
 
 def _shrink(widths: dict[int, int], slack: dict[int, int], over: int) -> None:

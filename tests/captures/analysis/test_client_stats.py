@@ -40,6 +40,15 @@ def test_frames_without_a_client_id_count_for_the_client_of_their_connection() -
     (row,) = counted(token, exchange()).result()
     assert (row.client_id, row.exchanges) == ("app", 2)
     assert row.principals == ["alice (PLAIN)"]
+    assert row.unnamed == [0]
+
+
+def test_the_versions_that_a_client_speaks() -> None:
+    (row,) = counted(exchange(3, 12), exchange(3, 9), exchange(3, 12), exchange(0, 9)).result()
+    assert row.versions == {"Metadata": {9: 1, 12: 2}, "Produce": {9: 1}}
+    shape = row.to_json()
+    assert shape["versions"] == {"Metadata": {"9": 1, "12": 2}, "Produce": {"9": 1}}
+    assert "unnamed" not in shape
 
 
 def test_clients_without_an_id_are_told_apart_by_host() -> None:

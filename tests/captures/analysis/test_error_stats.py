@@ -14,7 +14,9 @@ def test_one_response_with_an_error_for_many_partitions_counts_once() -> None:
     stats.add(exchange(0, 9, number=9, errors=[error(6)], client_id=None))
     (row,) = stats.result()
     assert (row.api, row.name, row.count, row.exchanges) == ("Produce", "NOT_LEADER_OR_FOLLOWER", 3, 2)
-    assert (row.first, row.message) == (7, "moved")
+    assert (row.first, row.last, row.message) == (7, 9, "moved")
+    assert (row.first_time, row.last_time) == (1_000_000_000, 1_000_000_000)
+    assert row.to_json()["first_time"] == "1970-01-01T00:00:01.000000000Z"
     assert row.clients == {"app": 1, "10.0.0.9": 1}
 
 

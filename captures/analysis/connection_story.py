@@ -1,0 +1,197 @@
+"""What happened on a connection, in the order of time: opened, who spoke, what went wrong, silence, who closed it.
+
+Exchanges are added as they come; TCP's part is read from the capture when the story is told. Of what happens often only
+the first are kept, and the rest is counted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from captures.analysis.connection_stats import ConnectionRow
+from captures.exchanges import Capture, Exchange, Flag
+from captures.exchanges.samples import Sample
+from captures.meaning import errors_text, words
+
+IDLE = 10_000_000_000
+"""ns; three times a member's usual distance of heartbeats (heartbeat.interval.ms)."""
+MOST = 20
+"""Moments of a kind that a story tells; the rest is counted."""
+
+_MS = 1_000_000
+_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
+_INTRODUCTION = frozenset({_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE})
+
+
+class Moment(NamedTuple):
+    """One thing that happened.
+
+    :ivar time: ns since the epoch
+    :ivar trouble: whether it is bad news
+    :ivar number: the exchange to look at; None where it is about TCP
+    """
+
+    time: int
+    text: str
+    trouble: bool = False
+    number: int | None = None
+
+
+class _Idle(NamedTuple):
+    length: int
+    begin: int
+    number: int
+
+
+@dataclass(slots=True)
+class _Story:
+    """What is kept of one connection."""
+
+    moments: list[Moment] = field(default_factory=list)
+    apis: Counter[str] = field(default_factory=Counter)
+    idle: list[_Idle] = field(default_factory=list)
+    errors: int = 0
+    unanswered: int = 0
+    worked: bool = False
+    authenticated: bool = False
+    busy_until: int = 0
+
+
+class ConnectionStories:
+    """Collects the stories of the connections of one capture.
+
+    :param capture: whose exchanges are added
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._stories: dict[int, _Story] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange."""
+        story = self._stories.get(exchange.connection)
+        if story is None:
+            story = self._stories[exchange.connection] = _Story()
+        silence = exchange.time - story.busy_until
+        if story.busy_until and silence >= IDLE:
+            idle = _Idle(silence, story.busy_until, exchange.number)
+            (heapq.heappush if len(story.idle) < MOST else heapq.heappushpop)(story.idle, idle)
+        story.busy_until = max(story.busy_until, exchange.time + (exchange.latency or 0))
+        story.apis[exchange.api] += 1
+        self._begin(story, exchange)
+        self._trouble(story, exchange)
+
+    def of(self, row: ConnectionRow) -> list[Moment]:
+        """Return the story of a connection, in the order of time.
+
+        :param row: its figures, as :class:`~captures.analysis.connection_stats.ConnectionStats` has them
+        """
+        story = self._stories.get(row.connection) or _Story()
+        moments = [*self._tcp(row), *story.moments]
+        moments += [
+            Moment(idle.begin, f"silence for {_seconds(idle.length)}", number=idle.number)
+            for idle in story.idle
+        ]
+        moments += _sampled(self._capture.samples.of(row.connection))
+        moments.sort(key=lambda moment: moment.time)
+        kept = sum(moment.trouble and moment.number is not None for moment in story.moments)
+        more = story.errors + story.unanswered - kept
+        if more > 0:
+            last = max(story.busy_until, moments[-1].time if moments else 0)
+            text = f"{words.counted(more, 'more exchange')} with an error or without an answer"
+            moments.append(Moment(last, text, trouble=True))
+        return moments
+
+    def mix(self, connection: int) -> dict[str, int]:
+        """Return the exchanges of a connection by API, the most frequent first."""
+        story = self._stories.get(connection)
+        return dict(story.apis.most_common()) if story else {}
+
+    # ------------------------------------------------------------ exchanges
+    @staticmethod
+    def _begin(story: _Story, exchange: Exchange) -> None:
+        """Note how the conversation begins."""
+        if exchange.api_key in _INTRODUCTION or Flag.SASL_TOKEN in exchange.flag:
+            said = _introduced(story, exchange)
+            if said and not any(moment.text == said for moment in story.moments):
+                story.moments.append(Moment(exchange.time, said, number=exchange.number))
+        elif not story.worked and exchange.api_key is not None:
+            story.worked = True
+            version = "" if exchange.version is None else f" v{exchange.version}"
+            text = f"first request: {exchange.api}{version}"
+            story.moments.append(Moment(exchange.time, text, number=exchange.number))
+
+    @staticmethod
+    def _trouble(story: _Story, exchange: Exchange) -> None:
+        if len(exchange.errors) > len(exchange.expected):
+            story.errors += 1
+            if story.errors <= MOST:
+                expected = {error.path for error in exchange.expected}
+                found = [error for error in exchange.errors if error.path not in expected]
+                text = f"{exchange.api}: {errors_text(found, lambda _: None)}"
+                time = exchange.time + (exchange.latency or 0)
+                story.moments.append(Moment(time, text, trouble=True, number=exchange.number))
+        elif Flag.UNANSWERED in exchange.flag:
+            story.unanswered += 1
+            if story.unanswered <= MOST:
+                text = f"{exchange.api}: no answer came"
+                story.moments.append(Moment(exchange.time, text, trouble=True, number=exchange.number))
+
+    # ------------------------------------------------------------ TCP
+    def _tcp(self, row: ConnectionRow) -> Iterator[Moment]:
+        if not row.whole:
+            yield Moment(row.first, "the capture begins, the connection was open")
+        elif row.handshake is None:
+            yield Moment(row.first, "opened by the client")
+        else:
+            yield Moment(row.first, f"opened by the client, accepted after {row.handshake / _MS:.1f} ms")
+        if row.foreign:
+            yield Moment(row.first, f"not Kafka in the clear: {row.foreign}", trouble=True)
+        known = self._capture.connections[row.connection]
+        turned = self._capture.client_stream(row.connection) & 1
+        for side, name in ((known.directions[turned], "client"), (known.directions[1 - turned], "broker")):
+            if side.fin_time >= 0:
+                yield Moment(side.fin_time, f"closed by the {name}")
+            if side.reset_time >= 0:
+                yield Moment(side.reset_time, f"reset by the {name}", trouble=True)
+
+
+def _introduced(story: _Story, exchange: Exchange) -> str:
+    """Return what an exchange adds to the introduction of a client; empty if nothing."""
+    request = (exchange.request.value if exchange.request else None) or {}
+    if exchange.api_key == _API_VERSIONS:
+        name, version = request.get("client_software_name"), request.get("client_software_version")
+        return f"introduces itself as {name or '?'} {version or ''}".rstrip() if name or version else ""
+    if exchange.api_key == _SASL_HANDSHAKE:
+        again = "authenticates again" if story.authenticated else "authenticates"
+        story.authenticated = True
+        return f"{again} by {request.get('mechanism') or 'SASL'}"
+    return ""
+
+
+def _sampled(samples: Sequence[Sample]) -> list[Moment]:
+    """Return the moments in which the kernel began to send again, or the other end had no room left."""
+    out: list[Moment] = []
+    before: dict[str, int] = {}
+    closed: dict[str, bool] = {}
+    for sample in samples:
+        values = sample.values
+        side = values.side
+        again = values.retransmits - before.get(side, 0)
+        if again > 0:
+            text = f"{words.counted(again, 'segment')} sent again to the {side}"
+            out.append(Moment(sample.time, text, trouble=True))
+        before[side] = values.retransmits
+        full = values.snd_wnd == 0
+        if full and not closed.get(side):
+            out.append(Moment(sample.time, f"the {side} takes no more data (window closed)", trouble=True))
+        closed[side] = full
+    return out[:MOST]
+
+
+def _seconds(nanoseconds: int) -> str:
+    return words.duration(round(nanoseconds / 1e8) * 100)

@@ -1,0 +1,294 @@
+"""Who said what to whom, step by step, with what repeats folded: what sequence diagrams draw.
+
+Clients and brokers take part; a step is an exchange, or the opening or end of a connection. Steps are in the order of
+their times. Folding looks at what is shown of a step, numbers aside: one exchange "×14", or several in turn as a loop.
+Drawers are :mod:`captures.export.mermaid` and the conversation view of the terminal UI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from captures.exchanges import Capture, Exchange, Flag
+from captures.meaning import Names, request_gist, response_gist
+
+_LONGEST_LOOP = 4
+_LEAST_TURNS = 2
+# the steps that a group or a transaction is made of
+_NEVER_FOLDED = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "InitProducerId", "EndTxn"})
+# what goes on and on: one is like the other, whatever it carries
+_STEADY = frozenset({"Produce", "Fetch", "ShareFetch", "Heartbeat", "OffsetCommit"})
+_NUMBER = re.compile(r"\d[\d,.]*")
+_PLURAL = re.compile(r"# (\w+?)s\b")
+
+
+class Kind(Enum):
+    """What a step is."""
+
+    EXCHANGE = "exchange"
+    OPEN = "connection opened"
+    CLOSE = "connection closed"
+    RESET = "connection reset"
+
+
+class Outcome(Enum):
+    """How an exchange ended."""
+
+    ANSWERED = "answered"
+    ERROR = "error"
+    """Answered, with an error that is no part of a normal conversation."""
+    UNANSWERED = "no answer"
+    IN_FLIGHT = "in flight"
+    """Not answered yet, and nothing tells that it will not be."""
+    NONE_DUE = "none expected"
+    ORPHAN = "no request"
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """One that takes part.
+
+    :ivar name: client ID, or the host where there is none; of a broker, its address
+    :ivar address: host of a client, ``host:port`` of a broker; names in the place of addresses that have one
+    """
+
+    is_client: bool
+    name: str
+    address: str
+
+    @property
+    def has_id(self) -> bool:
+        """Whether it is a client whose name is its client ID."""
+        return self.is_client and self.name != self.address
+
+
+@dataclass(slots=True)
+class Step:
+    """One exchange, or the opening or end of a connection.
+
+    :ivar number: of the exchange, 0 if it is none
+    :ivar time: ns since the epoch, when it began
+    :ivar api: empty if it is no exchange
+    :ivar request: API, version and gist, or what happened to the connection; empty for an orphan
+    :ivar response: gist
+    :ivar latency: ns, None without one
+    :ivar waited: whether part of it is designed waiting
+    :ivar by_broker: of an end of a connection, whether the broker was first
+    """
+
+    kind: Kind
+    number: int
+    connection: int
+    time: int
+    client: Participant
+    broker: Participant
+    api: str = ""
+    request: str = ""
+    response: str = ""
+    outcome: Outcome = Outcome.ANSWERED
+    latency: int | None = None
+    waited: bool = False
+    by_broker: bool = False
+    _key: tuple[object, ...] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def end(self) -> int:
+        """When the answer came, ns since the epoch, as far as that is known."""
+        return self.time + max(self.latency or 0, 0)
+
+    @property
+    def key(self) -> tuple[object, ...] | None:
+        """Equal for steps that may be folded, None for those that are not.
+
+        Numbers aside, it is what is shown: ``at offset 17`` repeats ``at offset 16``.
+        """
+        if self.kind is not Kind.EXCHANGE or self.api in _NEVER_FOLDED:
+            return None
+        if self._key is None:
+            self._key = self._make_key()
+        return self._key
+
+    def _make_key(self) -> tuple[object, ...]:
+        if self.api in _STEADY:
+            texts = [self.response if self.outcome is Outcome.ERROR else ""]
+        else:
+            texts = [_PLURAL.sub(r"# \1", _NUMBER.sub("#", text)) for text in (self.request, self.response)]
+        return self.client, self.broker, self.outcome, self.api, *texts
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Steps that come several times over.
+
+    :ivar every: all of them, turn by turn
+    :ivar length: steps of a turn
+    """
+
+    every: Sequence[Step]
+    length: int
+
+    @property
+    def turns(self) -> int:
+        """How often they come."""
+        return len(self.every) // self.length
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """Those of the first turn."""
+        return self.every[: self.length]
+
+    def of(self, index: int) -> Sequence[Step]:
+        """Return what a step of the first turn stands for: the same one of all turns."""
+        return self.every[index :: self.length]
+
+    def latencies(self, index: int) -> list[int]:
+        """Return the latencies of these, as far as they have one, in ns."""
+        return [step.latency for step in self.of(index) if step.latency is not None]
+
+    def differ(self, index: int) -> tuple[bool, bool]:
+        """Tell whether the texts of request and response are not the same in all turns."""
+        return (
+            len({step.request for step in self.of(index)}) > 1,
+            len({step.response for step in self.of(index)}) > 1,
+        )
+
+
+# ---------------------------------------------------------------- steps
+def gist(exchange: Exchange, names: Names) -> tuple[str, str]:
+    """Return request and response in a few words, for an exchange that was read without these."""
+    key, request, response = exchange.api_key, exchange.request, exchange.response
+    if key is None:
+        return "", ""
+    asked = request.value if request is not None else None
+    said = "" if request is None or asked is None else request_gist(key, request.asked, asked, names)
+    if response is None or response.value is None:
+        return said, ""
+    version = response.asked if response.version is None else response.version
+    latency = -1 if exchange.latency is None else exchange.latency
+    return said, response_gist(key, version, asked, response.value, names, latency)
+
+
+def participants(exchange: Exchange) -> tuple[Participant, Participant]:
+    """Return client and broker of an exchange."""
+    host = next(iter(exchange.client_names), exchange.client.rpartition(":")[0])
+    broker = exchange.shown_broker
+    return Participant(True, exchange.client_id or host, host), Participant(False, broker, broker)
+
+
+def exchange_step(exchange: Exchange, ends: tuple[Participant, Participant], gists: tuple[str, str]) -> Step:
+    """Return the step that an exchange is."""
+    version = "" if exchange.version is None else f" v{exchange.version}"
+    request, response = " ".join(filter(None, [f"{exchange.api}{version}", gists[0]])), gists[1]
+    outcome = _outcome(exchange)
+    if outcome is Outcome.UNANSWERED:
+        response = "no answer"
+    elif outcome is Outcome.ORPHAN:
+        request, response = "", "answer to a request that was not captured"
+    return Step(
+        Kind.EXCHANGE,
+        exchange.number,
+        exchange.connection,
+        exchange.time,
+        *ends,
+        exchange.api,
+        request,
+        response,
+        outcome,
+        exchange.latency,
+        bool(exchange.wait),
+    )
+
+
+def _outcome(exchange: Exchange) -> Outcome:
+    if Flag.NO_RESPONSE_EXPECTED in exchange.flag and not exchange.response_size:
+        return Outcome.NONE_DUE
+    if Flag.UNANSWERED in exchange.flag:
+        return Outcome.UNANSWERED
+    if Flag.ORPHAN in exchange.flag:
+        return Outcome.ORPHAN
+    if len(exchange.errors) > len(exchange.expected):
+        return Outcome.ERROR
+    return Outcome.ANSWERED if exchange.response_size else Outcome.IN_FLIGHT
+
+
+def opening(capture: Capture, connection: int, ends: tuple[Participant, Participant]) -> Step | None:
+    """Return the step that opened a connection, None if that was not captured."""
+    opened = int(capture.connections.syn_time[connection])
+    if opened < 0:
+        return None
+    delay = int(capture.connections.handshake[connection])
+    return Step(
+        Kind.OPEN,
+        0,
+        connection,
+        opened,
+        *ends,
+        request=f"TCP connect from port {_port(capture, connection)}",
+        latency=delay if delay >= 0 else None,
+    )
+
+
+def closing(capture: Capture, connection: int, ends: tuple[Participant, Participant]) -> Step | None:
+    """Return the step that ended a connection, None if nothing did as far as is known."""
+    streams, client = capture.connections.streams, capture.client_stream(connection)
+    found = [
+        (int(times[client ^ side]), kind.name, kind, bool(side))
+        for kind, times in ((Kind.CLOSE, streams.fin_time), (Kind.RESET, streams.reset_time))
+        for side in (0, 1)
+        if times[client ^ side] >= 0
+    ]
+    if not found:
+        return None
+    time, _, kind, by_broker = min(found)
+    done = "closes" if kind is Kind.CLOSE else "resets"
+    text = f"{done} the connection from port {_port(capture, connection)}"
+    return Step(kind, 0, connection, time, *ends, request=text, by_broker=by_broker)
+
+
+def _port(capture: Capture, connection: int) -> str:
+    return capture.endpoints(connection)[0].rpartition(":")[2]
+
+
+def name_clients(steps: Sequence[Step]) -> None:
+    """Call clients by their client IDs in steps that do not tell these, where others of the same connection do.
+
+    Such are responses without a request, and SASL tokens.
+    """
+    known = {step.connection: step.client for step in reversed(steps) if step.client.has_id}
+    for step in steps:
+        if not step.client.has_id and step.connection in known:
+            step.client = known[step.connection]
+            step._key = None
+
+
+# ---------------------------------------------------------------- folding
+def folded(steps: Iterable[Step]) -> list[Fold]:
+    """Fold what repeats of some steps, the shortest pattern first.
+
+    :param steps: in any order; they are brought into that of their times
+    """
+    ordered = sorted(steps, key=lambda step: step.time)
+    # a number is equal to no key of another step
+    keys = [at if step.key is None else step.key for at, step in enumerate(ordered)]
+    folds: list[Fold] = []
+    at = 0
+    while at < len(ordered):
+        length, turns = _repetition(keys, at)
+        folds.append(Fold(ordered[at : at + length * turns], length))
+        at += length * turns
+    return folds
+
+
+def _repetition(keys: list[int | tuple[object, ...]], at: int) -> tuple[int, int]:
+    """Return the length of the pattern that begins here, and how often it comes."""
+    for length in range(1, _LONGEST_LOOP + 1):
+        pattern = keys[at : at + length]
+        turns = 1
+        while keys[at + turns * length : at + (turns + 1) * length] == pattern:
+            turns += 1
+        if turns >= _LEAST_TURNS:
+            return length, turns
+    return 1, 1

@@ -1,0 +1,350 @@
+"""How latencies are distributed, and how that changes over time: by API, broker and client, in bounded memory.
+
+Latencies are counted in buckets that are log-linear with base ten, as in OpenHistogram: 90 to a decade, whose bounds
+are decimal numbers of two digits (1.0, 1.1, ... 9.9 ms, 10, 11 ms). So a bucket's bounds are round in every unit, and
+a percentile is at most 5% off. Over time they are counted in tenths of decades (:data:`SCALE`, the preferred numbers
+R10, rounded to bounds of the fine buckets), in slices of time that get longer as the time to be covered does.
+
+Everything is counted twice: as measured, and without waiting by design (a Fetch that waits for records is not slow).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.exchanges import Exchange
+from captures.filters.lexer import quoted
+
+LEAST = 1_000
+"""ns; what is shorter is in one bucket."""
+MOST = 10**13
+"""ns, 2 h 47 min; what takes as long or longer is in one bucket."""
+MOST_SLICES = 480
+MOST_GROUPS = 32
+"""Groups of a dimension; those that come later are counted together."""
+
+_DECADES = [10**power for power in range(3, 13)]
+_FINE = [decade * tenths // 10 for decade in _DECADES for tenths in range(10, 100)] + [MOST]
+_R10 = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
+SCALE: tuple[int, ...] = (*(decade * tenths // 10 for decade in _DECADES for tenths in _R10), MOST)
+"""Bounds in ns of the buckets that are counted over time: bucket ``i`` is from ``SCALE[i - 1]`` on, below ``SCALE[i]``;
+the first has no lower bound, the last no upper one."""
+BUCKETS = len(SCALE) + 1
+
+_SCALE_OF = [bisect_right(SCALE, lower) for lower in (0, *_FINE)]
+_MIDDLE = np.array([LEAST // 2, *((low + high) // 2 for low, high in pairwise(_FINE)), MOST], np.int64)
+
+_SECOND = 1_000_000_000
+_MINUTE, _HOUR, _DAY = 60 * _SECOND, 3_600 * _SECOND, 86_400 * _SECOND
+_WIDTHS = (
+    *(10**power * lead for power in (6, 7, 8) for lead in (1, 2)),
+    *(lead * _SECOND for lead in (1, 2, 10, 30)),
+    *(lead * _MINUTE for lead in (1, 2, 10, 30)),
+    *(lead * _HOUR for lead in (1, 2, 6, 12)),
+    *(_DAY << doubled for doubled in range(16)),
+)
+"""What slices may be wide, in ns: each is a multiple of the one before."""
+
+_ROUND = (
+    *(10**power * lead for power in (6, 7, 8) for lead in (1, 2, 5)),
+    *(lead * _SECOND for lead in (1, 2, 5, 10, 15, 20, 30)),
+    *(lead * _MINUTE for lead in (1, 2, 5, 10, 15, 20, 30)),
+    *(lead * _HOUR for lead in (1, 2, 3, 4, 6, 8, 12)),
+    *(_DAY << doubled for doubled in range(17)),
+)
+"""What they may be merged to."""
+
+Counts = NDArray[np.int64]
+
+
+class Dimension(Enum):
+    """By what latencies are told apart."""
+
+    API = "API"
+    BROKER = "broker"
+    CLIENT = "client"
+
+
+class Measure(Enum):
+    """What is counted. The value is the field of the filter language."""
+
+    EXCESS = "excess"
+    """Latency without designed waiting. Exchanges that did nothing but wait are left out, as everywhere: their messages
+    do not tell how long the broker worked."""
+    MEASURED = "latency"
+    """From the last byte of the request to the first of the response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How some latencies are distributed. Times are in ns.
+
+    :ivar label: what they are of
+    :ivar condition: filter for the exchanges that were counted; empty if there is none
+    :ivar p50: as all percentiles by nearest rank, at most 5% off
+    :ivar counts: by the buckets of :data:`SCALE`
+    """
+
+    label: str
+    condition: str
+    count: int
+    p50: int
+    p95: int
+    p99: int
+    max: int
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """Distributions slice by slice.
+
+    :ivar begin: ns since the epoch, of the first slice
+    :ivar width: ns of a slice; slices begin at multiples of it
+    :ivar counts: one row a slice, one column a bucket of :data:`SCALE`
+    """
+
+    begin: int
+    width: int
+    counts: Counts
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def merged(self, most: int) -> OverTime:
+        """Return the same in at most so many slices."""
+        if len(self) <= most:
+            return self
+        widths = (width for width in _ROUND if width % self.width == 0 and self._slices(width) <= most)
+        width = next(widths, self.width * len(self) * 2)
+        first = self.begin // width
+        times = self.begin + self.width * np.arange(len(self), dtype=np.int64)
+        merged = np.zeros((self._slices(width), self.counts.shape[1]), np.int64)
+        np.add.at(merged, times // width - first, self.counts)
+        return OverTime(first * width, width, merged)
+
+    def _slices(self, width: int) -> int:
+        return (self.begin + self.width * (len(self) - 1)) // width - self.begin // width + 1
+
+
+def percentile(counts: Counts, rank: float) -> int | None:
+    """Return the bucket of :data:`SCALE` in which a percentile lies by nearest rank, None if nothing was counted."""
+    total = int(counts.sum())
+    if not total:
+        return None
+    return int(np.searchsorted(np.cumsum(counts), max(np.ceil(total * rank / 100), 1)))
+
+
+class _Histogram:
+    """Counts by fine buckets."""
+
+    __slots__ = ("_counts", "_max", "_min")
+
+    def __init__(self) -> None:
+        self._counts = array("Q", bytes(8 * len(_MIDDLE)))
+        self._min, self._max = MOST, 0
+
+    def add(self, bucket: int, nanoseconds: int) -> None:
+        self._counts[bucket] += 1
+        if nanoseconds < self._min:
+            self._min = nanoseconds
+        if nanoseconds > self._max:
+            self._max = nanoseconds
+
+    def distribution(self, label: str, condition: str) -> Distribution:
+        fine = np.array(self._counts, np.int64)
+        total = int(fine.sum())
+        summed = np.cumsum(fine)
+        ranks = (max(-(-total * rank // 100), 1) for rank in (50, 95, 99))
+        found = (int(_MIDDLE[min(int(np.searchsorted(summed, rank)), len(fine) - 1)]) for rank in ranks)
+        p50, p95, p99 = (min(max(value, self._min), self._max) for value in found)
+        counts = np.bincount(_SCALE_OF, fine, BUCKETS).astype(np.int64)
+        return Distribution(label, condition, total, p50, p95, p99, self._max, counts)
+
+
+class _Slices:
+    """Counts by slice of time and bucket of :data:`SCALE`; slices in which there is nothing cost nothing."""
+
+    __slots__ = ("_rows", "_width")
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._rows: dict[int, array[int]] = {}
+
+    def add(self, at: int, width: int, bucket: int) -> None:
+        """Count one in a slice of a width."""
+        if width != self._width:
+            self._widen(width)
+        row = self._rows.get(at)
+        if row is None:
+            row = self._rows[at] = array("I", bytes(4 * BUCKETS))
+        row[bucket] += 1
+
+    def _widen(self, width: int) -> None:
+        factor = width // self._width
+        rows: dict[int, array[int]] = {}
+        for at, row in self._rows.items():
+            into = rows.get(at // factor)
+            rows[at // factor] = row if into is None else array("I", map(sum, zip(into, row, strict=True)))
+        self._rows, self._width = rows, width
+
+    def over_time(self, width: int, begin: int, end: int) -> OverTime:
+        """Return all slices from one time to another."""
+        if width != self._width:
+            self._widen(width)
+        first = begin // width
+        counts = np.zeros((end // width - first + 1, BUCKETS), np.int64)
+        for at, row in self._rows.items():
+            counts[at - first] = row
+        return OverTime(first * width, width, counts)
+
+
+class _Counter:
+    """Counts one measure, of all the time and slice by slice."""
+
+    __slots__ = ("histogram", "slices")
+
+    def __init__(self, width: int) -> None:
+        self.histogram = _Histogram()
+        self.slices = _Slices(width)
+
+
+class _Group:
+    """What is counted of one API, broker or client."""
+
+    __slots__ = ("condition", "excess", "label", "measured")
+
+    def __init__(self, label: str, condition: str, width: int) -> None:
+        self.label = label
+        self.condition = condition
+        self.measured, self.excess = _Counter(width), _Counter(width)
+
+    def counter(self, measure: Measure) -> _Counter:
+        return self.measured if measure is Measure.MEASURED else self.excess
+
+
+class LatencyStats:
+    """Counts the latencies of exchanges.
+
+    However many exchanges are added and however long they went on, there are no more than :data:`MOST_GROUPS` groups
+    to a dimension (and the others), each of which takes at most 400 kB for all its slices.
+
+    :ivar unmeasured: exchanges without a latency: not answered, or the request was not captured
+    :ivar only_waited: exchanges that did nothing but wait by design
+    """
+
+    def __init__(self) -> None:
+        self.unmeasured = 0
+        self.only_waited = 0
+        self._width = _WIDTHS[0]
+        self._begin = self._end = 0
+        self._all = _Group("all", "", self._width)
+        self._groups: dict[Dimension, dict[object, _Group]] = {dimension: {} for dimension in Dimension}
+        # looking them up by dimension takes its time
+        self._by = tuple(self._groups.values())
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        latency = exchange.latency
+        if latency is None:
+            self.unmeasured += 1
+            return
+        self._cover(exchange.time)
+        self._count += 1
+        at = exchange.time // self._width
+        groups = self._groups_of(exchange)
+        # clocks of several captures may differ, so that an answer seems to come before its request
+        self._count_one([group.measured for group in groups], max(latency, 0), at)
+        if exchange.wait and exchange.wait >= latency:
+            self.only_waited += 1
+        else:
+            self._count_one([group.excess for group in groups], max(latency - exchange.wait, 0), at)
+
+    def _count_one(self, counters: list[_Counter], nanoseconds: int, at: int) -> None:
+        bucket, width = bisect_right(_FINE, nanoseconds), self._width
+        wide = _SCALE_OF[bucket]
+        for counter in counters:
+            counter.histogram.add(bucket, nanoseconds)
+            counter.slices.add(at, width, wide)
+
+    def _cover(self, time: int) -> None:
+        """Widen the slices if need be, so that there are not too many of them."""
+        if not self._count:
+            self._begin = self._end = time
+        elif self._begin <= time <= self._end:
+            return
+        self._begin, self._end = min(self._begin, time), max(self._end, time)
+        if self._end // self._width - self._begin // self._width >= MOST_SLICES:
+            self._width = next(
+                width for width in _WIDTHS if self._end // width - self._begin // width < MOST_SLICES
+            )
+
+    def _groups_of(self, exchange: Exchange) -> tuple[_Group, ...]:
+        api, broker = exchange.api, exchange.broker
+        client = exchange.client_id or (exchange.client.rpartition(":")[0],)
+        apis, brokers, clients = self._by
+        return (
+            self._all,
+            apis.get(api) or self._new(Dimension.API, api, exchange),
+            brokers.get(broker) or self._new(Dimension.BROKER, broker, exchange),
+            clients.get(client) or self._new(Dimension.CLIENT, client, exchange),
+        )
+
+    def _new(self, dimension: Dimension, key: object, exchange: Exchange) -> _Group:
+        groups = self._groups[dimension]
+        if len(groups) >= MOST_GROUPS:
+            key = None
+            if key in groups:
+                return groups[key]
+        named = ("others", "") if key is None else _named(dimension, exchange)
+        group = groups[key] = _Group(*named, self._width)
+        return group
+
+    # ------------------------------------------------------------ what was counted
+    def distributions(self, dimension: Dimension, measure: Measure) -> list[Distribution]:
+        """Return one distribution for all, then one for each group, those with most exchanges first."""
+        groups = [
+            group.counter(measure).histogram.distribution(group.label, group.condition)
+            for group in self._groups[dimension].values()
+        ]
+        groups.sort(key=lambda found: -found.count)
+        return [self._all.counter(measure).histogram.distribution("all", ""), *groups]
+
+    def over_time(self, dimension: Dimension, measure: Measure, label: str, condition: str) -> OverTime:
+        """Return how the latencies of a group went, from the first exchange of all groups to the last.
+
+        :param label: of its :class:`Distribution`, as is ``condition``; a group that is not there has no slices
+        """
+        groups = [self._all, *self._groups[dimension].values()]
+        found = next(
+            (group for group in groups if (group.label, group.condition) == (label, condition)), None
+        )
+        if found is None or not self._count:
+            return OverTime(self._begin, self._width, np.zeros((0, BUCKETS), np.int64))
+        return found.counter(measure).slices.over_time(self._width, self._begin, self._end)
+
+
+def _named(dimension: Dimension, exchange: Exchange) -> tuple[str, str]:
+    """Return how the group of an exchange is called, and the filter for it."""
+    match dimension:
+        case Dimension.API:
+            return exchange.api, f"api == {exchange.api}"
+        case Dimension.BROKER:
+            return exchange.shown_broker, f"broker == {quoted(exchange.broker)}"
+        case Dimension.CLIENT:
+            if exchange.client_id:
+                return exchange.client_id, f"client_id == {quoted(exchange.client_id)}"
+            host = exchange.client.rpartition(":")[0]
+            name = next(iter(exchange.client_names), host)
+            return name, f"not client_id and client.host == {quoted(host.strip('[]'))}"

@@ -1,0 +1,66 @@
+"""Which versions brokers offer, and which of those that clients use have no future."""
+
+from __future__ import annotations
+
+from captures.exchanges import Exchange
+from captures.meaning.exchange import number, rows
+from dissectors.apis import api_name
+
+_API_VERSIONS = 18
+
+KAFKA_4_LEAST = {
+    "Produce": 3,
+    "Fetch": 4,
+    "ListOffsets": 1,
+    "OffsetCommit": 2,
+    "OffsetFetch": 1,
+    "CreateTopics": 2,
+    "DeleteTopics": 1,
+    "OffsetForLeaderEpoch": 2,
+    "WriteTxnMarkers": 1,
+    "DescribeAcls": 1,
+    "CreateAcls": 1,
+    "DeleteAcls": 1,
+    "DescribeConfigs": 1,
+    "AlterReplicaLogDirs": 1,
+    "DescribeLogDirs": 1,
+    "CreateDelegationToken": 1,
+    "RenewDelegationToken": 1,
+    "ExpireDelegationToken": 1,
+    "DescribeDelegationToken": 1,
+}
+"""API -> the least version that brokers of Kafka 4.0 and later serve, where that is not 0 (KIP-896).
+
+They announce Produce from 0 on for the sake of old librdkafka versions, and refuse what is before 3.
+"""
+
+
+def too_old(api: str, version: int) -> bool:
+    """Tell whether brokers of Kafka 4.0 refuse a version."""
+    return version < KAFKA_4_LEAST.get(api, 0)
+
+
+class OfferedVersions:
+    """Collects what brokers say in ApiVersions."""
+
+    def __init__(self) -> None:
+        self._offered: dict[str, dict[str, tuple[int, int]]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        response = exchange.response.value if exchange.response else None
+        if exchange.api_key == _API_VERSIONS and response and not response.get("error_code"):
+            self._offered[exchange.broker] = {
+                api_name(number(row, "api_key")): (number(row, "min_version"), number(row, "max_version"))
+                for row in rows(response, "api_keys")
+                if row.get("api_key") is not None
+            }
+
+    def of(self, brokers: list[str], api: str) -> tuple[int, int] | None:
+        """Return the versions of an API that all of some brokers offer, None if none of them has told."""
+        found = [
+            offered[api]
+            for broker in brokers
+            if (offered := self._offered.get(broker)) is not None and api in offered
+        ]
+        return (max(least for least, _ in found), min(most for _, most in found)) if found else None

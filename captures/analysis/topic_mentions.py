@@ -1,0 +1,61 @@
+"""How many exchanges name a topic or a partition: what a filter by topic finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from captures.exchanges import Exchange
+from captures.meaning import Names, topics_in
+from captures.meaning.plans import Side
+from dissectors.frames import Body
+
+_Place = tuple[str, int | None]
+
+
+class TopicMentions:
+    """Counts exchanges by the topics and partitions that request or response names.
+
+    :param names: tells names of topic IDs; of an ID whose name is not told yet it is asked again when the result is
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._counts: Counter[_Place] = Counter()
+        self._with_ids: Counter[frozenset[_Place]] = Counter()
+        """What exchanges named together, some of it by ID only: one may have named a topic by both."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        key = exchange.api_key
+        if key is None:
+            return
+        found: set[_Place] = set()
+        unknown: list[str] = []
+
+        def name_of(uuid: str) -> str | None:
+            name = self._names(uuid)
+            if name is None:
+                unknown.append(uuid)
+            return name
+
+        sides: tuple[tuple[Body | None, Side], ...] = (
+            (exchange.request, "request"),
+            (exchange.response, "response"),
+        )
+        for body, side in sides:
+            if body is not None and body.version is not None:
+                for topic, partitions in topics_in(key, body.version, body.value, name_of, side).items():
+                    found.add((topic, None))
+                    found.update((topic, partition) for partition in partitions)
+        if unknown:
+            self._with_ids[frozenset(found)] += 1
+        else:
+            self._counts.update(found)
+
+    def result(self) -> dict[_Place, int]:
+        """Return how many exchanges name each topic (partition None) and each of its partitions."""
+        out = Counter(self._counts)
+        for places, count in self._with_ids.items():
+            for place in {(self._names(topic) or topic, partition) for topic, partition in places}:
+                out[place] += count
+        return dict(out)
