@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.session import Session
 
-_OWN_CHANGING = frozenset({"forwarding", "keep", "drain"})
+_OWN_CHANGING = frozenset({"forwarding", "keep", "detach", "drain"})
 
 
 class _Forwarding(msgspec.Struct):
@@ -29,7 +29,7 @@ class _Drain(msgspec.Struct):
 
 def changing(inspection_commands: Mapping[str, Command]) -> frozenset[str]:
     """Return the names of the commands that change something."""
-    reading = {"rules", "holds"}
+    reading = {"rules", "holds", "held"}
     return _OWN_CHANGING | (inspection_commands.keys() - reading)
 
 
@@ -61,6 +61,10 @@ def commands(plane: Plane) -> dict[str, Command]:
         plane.reports.event("keep")
         return {}
 
+    def detach(_: dict[str, Any]) -> dict[str, Any]:
+        plane.detached = True
+        return {}
+
     def drain(values: dict[str, Any]) -> dict[str, Any]:
         plane.end(parameters(values, _Drain).seconds)
         return {"connections": len(plane.sessions)}
@@ -71,6 +75,7 @@ def commands(plane: Plane) -> dict[str, Command]:
         "brokers": brokers,
         "forwarding": forwarding,
         "keep": keep,
+        "detach": detach,
         "drain": drain,
     }
 

@@ -82,6 +82,7 @@ class Plane:
     """One run.
 
     :ivar forwarding: whether anything is sent on at the moment
+    :ivar detached: whether it goes on when the front is gone, and removes the run folder itself
     :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
     """
 
@@ -92,8 +93,12 @@ class Plane:
         self.counts = Counts()
         self.started = time_ns()
         self.forwarding = settings.forward
+        self.detached = settings.detached
         self.rewrites = settings.mode == "rewrite"
-        self.inspection = Inspection(request_timeout=round(settings.client_timeout * 1e9))
+        self.inspection = Inspection(
+            request_timeout=round(settings.client_timeout * 1e9),
+            held=lambda count: reports.event("held", count=count),
+        )
         self.inspector: Inspector = self.inspection
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
         self.listeners: list[Listener] = []
@@ -176,7 +181,7 @@ class Plane:
         self.reports.publish = lambda _: None
         await self._control.close()
         await self.recordings.close()
-        if self.settings.detached:
+        if self.detached:
             self._run.remove()
         self.reports.event("ended", connections=self.counts.connections)
 
@@ -399,10 +404,16 @@ async def _main(settings: Settings, reports: Reports) -> None:
 
 
 def _heard(plane: Plane) -> None:
-    """End with the front: its end is all that is still to come from it, and comes once."""
-    if not os.read(0, 1 << 16):
-        plane.loop.remove_reader(0)
+    """End with the front, unless told otherwise: its end is all that is still to come from it, and comes once."""
+    if os.read(0, 1 << 16):
+        return
+    plane.loop.remove_reader(0)
+    if not plane.detached:
         plane.end()
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)  # the terminal is not this process's any more
+    os.close(nowhere)
 
 
 def _unexpected(reports: Reports, context: dict[str, Any]) -> None:

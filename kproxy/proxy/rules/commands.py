@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import binascii
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from captures.interventions import Change
-from kproxy.proxy.control import Command, CommandError, parameters
+from kproxy.proxy.control import MOST_LINE, Command, CommandError, parameters
 from kproxy.proxy.rules.errors import EditError
 
 if TYPE_CHECKING:
+    from kproxy.proxy.rules.holds import Holds
     from kproxy.proxy.rules.inspection import Inspection
+
+_MOST_SHOWN = MOST_LINE // 4 * 3 - 4096
+"""Bytes of what is shown of a held frame: in base64 it has to fit into a line, to come back edited."""
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,10 +101,29 @@ def commands(inspection: Inspection) -> dict[str, Command]:
         "add_rule": add_rule,
         "remove_rule": remove_rule,
         "holds": list_holds,
+        "held": partial(_held, holds),
         "set_hold": set_hold,
         "release": release,
         "kill": kill,
         "edit": edit,
+    }
+
+
+def _held(holds: Holds, values: dict[str, Any]) -> dict[str, Any]:
+    """Return a message that is held with its bytes, and of a response its request."""
+    number = parameters(values, _Number).number
+    frame = _tried(lambda: holds.frame(number))
+    asked = frame.request
+    size = len(frame.data) + (0 if asked is None else len(asked.data))
+    if size > _MOST_SHOWN:
+        raise CommandError(f"frame {number} has {size:,} bytes, and {_MOST_SHOWN:,} can be shown")
+    return {
+        "number": number,
+        "side": frame.side,
+        "api_key": frame.api_key,
+        "version": frame.version,
+        "frame": b64encode(frame.data).decode(),
+        "response_to": None if asked is None else b64encode(asked.data).decode(),
     }
 
 

@@ -42,6 +42,7 @@ class Holds:
     :param clock: ns since the epoch
     :param request_timeout: ns that clients wait for an answer (``request.timeout.ms``)
     :param changed: called when filters have changed
+    :param held: called with how many frames are held, when another one is or some go on
     :ivar passed: frames that met a filter and were not held, since too many were or their client's time was over
     :ivar failures: frames that went on because a filter failed
     """
@@ -54,12 +55,14 @@ class Holds:
         *,
         request_timeout: int = REQUEST_TIMEOUT,
         changed: Callable[[], None] = lambda: None,
+        held: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._names = names
         self._then = then
         self._clock = clock
         self._request_timeout = request_timeout
         self._changed = changed
+        self._tell = held
         self._start = clock()
         self._filters: dict[Side, tuple[Condition, Matcher]] = {}
         self._held: dict[int, Hold] = {}
@@ -132,11 +135,19 @@ class Holds:
             return GO_ON
         self._numbers += 1
         hold = self._held[self._numbers] = Hold(self._numbers, frame, until)
+        self._tell(len(self._held))
         return Verdict(hold=hold)
 
     def _forget_gone(self) -> None:
         for number in [number for number, hold in self._held.items() if hold.gone]:
             del self._held[number]
+
+    def frame(self, number: int) -> Frame:
+        """Return a frame that is held.
+
+        :raises LookupError: if no such frame is held
+        """
+        return self._of(number).frame
 
     # ------------------------------------------------------------ letting go
     def release(self, number: int, by: str = "user") -> None:
@@ -145,6 +156,7 @@ class Holds:
         :raises LookupError: if no such frame is held
         """
         self._let_go(self._taken(number), by)
+        self._tell(len(self._held))
 
     def edit(
         self,
@@ -163,7 +175,7 @@ class Holds:
         """
         from kproxy.proxy.rules import editing
 
-        frame = self._of(number).frame
+        frame = self.frame(number)
         if changes is not None:
             edited, changed = editing.with_changes(frame, changes)
         elif body is not None:
@@ -171,6 +183,7 @@ class Holds:
         else:
             edited, changed = editing.with_bytes(frame, data or b"")
         self._let_go(self._taken(number), "edited", edited, changed)
+        self._tell(len(self._held))
         return changed
 
     def kill(self, number: int) -> None:
@@ -181,6 +194,7 @@ class Holds:
         hold = self._taken(number)
         said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request")
         hold.release(Verdict(data=b"", then=Then.CLOSE, comments=[said]))
+        self._tell(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
         """Let everything go on; return how many frames were held."""
@@ -189,13 +203,18 @@ class Holds:
         for number in numbers:
             # one that goes on may end the connection of another
             if number in self._held:
-                self.release(number, by)
+                self._let_go(self._taken(number), by)
+        if numbers:
+            self._tell(len(self._held))
         return len(numbers)
 
     def release_due(self, now: int) -> None:
         """Let go on whose time is over; to be called about once a second."""
-        for number in [number for number, hold in self._held.items() if now >= hold.until]:
+        due = [number for number, hold in self._held.items() if now >= hold.until]
+        for number in due:
             self._let_go(self._held.pop(number), "timeout")
+        if due:
+            self._tell(len(self._held))
 
     def _of(self, number: int) -> Hold:
         self._forget_gone()

@@ -20,6 +20,7 @@ from kproxy.proxy.verdicts import Frame, Peers, Side, Verdict
 class Inspection:
     """Decides about frames (:class:`kproxy.proxy.verdicts.Inspector`).
 
+    :param held: called with how many frames are held, when that changes
     :ivar active: whether there are rules or hold filters; nothing else needs to be asked while there are none
     :ivar names: of topic IDs; shown answers to Metadata even while not active, it costs little to keep them
     """
@@ -30,13 +31,19 @@ class Inspection:
         chance: Random | None = None,
         *,
         request_timeout: int = REQUEST_TIMEOUT,
+        held: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.active = False
         self.names = TopicNames()
         self._needs_names = False
         self.rules = Rules(self.names, clock, chance, self._sort_out)
         self.holds = Holds(
-            self.names, self.rules.decide, clock, request_timeout=request_timeout, changed=self._sort_out
+            self.names,
+            self.rules.decide,
+            clock,
+            request_timeout=request_timeout,
+            changed=self._sort_out,
+            held=held,
         )
 
     def _sort_out(self) -> None:

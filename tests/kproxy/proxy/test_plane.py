@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kproxy.proxy.control import ControlClient
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Recorded, Settings
 
@@ -82,6 +83,20 @@ def test_detached_it_goes_on_alone_and_cleans_up_behind_itself(folder: RunFolder
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.terminate()
+        assert process.wait(PATIENCE) == 0
+        assert not folder.path.exists()
+
+
+def test_told_to_it_goes_on_alone(folder: RunFolder) -> None:
+    with plane(folder, recorded=Recorded(on=False)) as process:
+        events(process, "ready")
+        with ControlClient(folder.control_socket, control=True) as client:
+            client.call("detach")
+            assert process.stdin is not None
+            process.stdin.close()
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+            client.call("drain")
         assert process.wait(PATIENCE) == 0
         assert not folder.path.exists()
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +10,9 @@ import pytest
 
 from kproxy.proxy.control import CommandError
 from kproxy.proxy.rules import Inspection
+from kproxy.proxy.rules import commands as module
 from kproxy.proxy.verdicts import Verdict
-from tests.kproxy.proxy.rules.frames import FETCH, Clock, request, request_bytes
+from tests.kproxy.proxy.rules.frames import FETCH, Clock, request, request_bytes, response
 
 
 class Control:
@@ -37,7 +38,7 @@ def control() -> Control:
 
 
 def test_there_are_these(control: Control) -> None:
-    named = {"rules", "add_rule", "remove_rule", "holds", "set_hold", "release", "kill", "edit"}
+    named = {"rules", "add_rule", "remove_rule", "holds", "held", "set_hold", "release", "kill", "edit"}
     assert control.commands.keys() == named
 
 
@@ -85,6 +86,25 @@ def test_holding(control: Control) -> None:
     assert len(control.released) == 3
     assert control("set_hold", filter=None) == {"side": None}
     assert control("holds")["filters"] == {}
+
+
+def test_what_is_held_is_shown_with_its_bytes(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    control("set_hold", filter="api == Fetch")
+    control("set_hold", filter="response: api == Fetch")
+    control.hold()
+    shown = control("held", number=1)
+    asked = request("Fetch", 4, FETCH)
+    assert b64decode(shown.pop("frame")) == asked.data
+    assert shown == {"number": 1, "side": "request", "api_key": 1, "version": 4, "response_to": None}
+    answer = response("Fetch", 4, {"responses": []}, to=asked)
+    assert control.inspection.decide(answer).hold is not None
+    shown = control("held", number=2)
+    assert (b64decode(shown["frame"]), b64decode(shown["response_to"])) == (answer.data, asked.data)
+    with pytest.raises(CommandError, match="no frame 3 is held"):
+        control("held", number=3)
+    monkeypatch.setattr(module, "_MOST_SHOWN", len(asked.data) - 1)
+    with pytest.raises(CommandError, match=f"frame 1 has {len(asked.data)} bytes"):
+        control("held", number=1)
 
 
 def test_the_side_can_be_said_apart(control: Control) -> None:

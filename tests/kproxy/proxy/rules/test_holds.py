@@ -107,6 +107,28 @@ def test_what_matches_waits_until_it_is_released(
         holds.release(1)
 
 
+def test_it_is_told_how_many_are_held(clock: Clock, session: Session, fetch: Frame) -> None:
+    told: list[int] = []
+    holds = Holds(TopicNames(), clock=clock, held=told.append)
+    holds.set_filter("api == Fetch")
+    for _ in range(5):
+        session.hold(holds.decide(fetch))
+    assert told == [1, 2, 3, 4, 5]
+    told.clear()
+    holds.release(1)
+    holds.kill(2)
+    holds.edit(3, changes={"max_wait_ms": 3})
+    assert told == [4, 3, 2]
+    told.clear()
+    assert holds.release_all() == 2
+    assert holds.release_all() == 0
+    session.hold(holds.decide(fetch))
+    clock.forward(24)
+    holds.release_due(clock())
+    holds.release_due(clock())
+    assert told == [0, 1, 0]
+
+
 def test_others_go_on(holds: Holds) -> None:
     holds.set_filter("api == Fetch")
     assert holds.decide(request("Heartbeat", 3, HEARTBEAT)) is GO_ON
