@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC
+from functools import partial
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -24,26 +24,23 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.options import reading_options, time_options
-from kproxy.cli.output import as_text, refuse_to_overwrite, replacing
+from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
+from kproxy.writing import (
+    FORMATS,
+    MAX_STEPS,
+    FileFormat,
+    Layout,
+    columns_of,
+    format_of,
+    packet_steps,
+    write_exchanges,
+)
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.export.columns import Column
     from kproxy.cli.selecting import Int64s
-
-FORMATS = ("pcapng", "json", "csv", "parquet", "mermaid")
-
-_BY_SUFFIX = {
-    ".pcapng": "pcapng",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".mmd": "mermaid",
-    ".mermaid": "mermaid",
-}
 
 
 @click.command(short_help="Write chosen exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.")
@@ -96,7 +93,7 @@ _BY_SUFFIX = {
     help="CSV and Parquet: which columns; all lists them. CSV has no bodies otherwise.",
 )
 @click.option(
-    "--steps", type=click.IntRange(1), default=100, show_default=True, help="Mermaid: longest picture."
+    "--steps", type=click.IntRange(1), default=MAX_STEPS, show_default=True, help="Mermaid: longest picture."
 )
 @click.option(
     "--mark",
@@ -154,7 +151,7 @@ class Export:
         files: tuple[str, ...],
         output: str,
         *,
-        format_: str | None,
+        format_: FileFormat | None,
         wanted: str | None,
         connections: tuple[int, ...],
         count: int | None,
@@ -221,12 +218,14 @@ class Export:
                 raise click.UsageError(f"{option}: {reason}")
 
     def _columns(self, columns: str | None) -> tuple[Column, ...]:
-        from captures.export.columns import COLUMNS, PLAIN, choose
+        from captures.export.columns import COLUMNS, choose
 
-        if columns == "all" or (columns is None and self.format == "parquet"):
+        if columns is None:
+            return columns_of(self.format)
+        if columns == "all":
             return COLUMNS
         try:
-            return choose(PLAIN if columns is None else columns.replace(" ", "").split(","))
+            return choose(columns.replace(" ", "").split(","))
         except ValueError as error:
             raise click.UsageError(f"--columns: {error}") from None
 
@@ -273,58 +272,36 @@ class Export:
         if self.format == "json":
             self._write_json(reader, indexes, file)
         else:
-            self.exchanges = self._write_exchanges(capture, _read(reader, indexes), file)
+            layout = Layout(self.format, self.columns, steps=self.steps)
+            self.exchanges = write_exchanges(capture, _read(reader, indexes), file, layout)
         return []
 
     def _write_packets(self, capture: Capture, indexes: Int64s, file: BinaryIO) -> list[str]:
-        from captures.export.capture_file import CaptureFileWriter
-        from captures.export.selection import Selection
-        from captures.meaning import words
-
-        writer = CaptureFileWriter(file, scrub=self.scrub, synthetic=self.synthetic)
+        rows = capture.table.order()[indexes]
+        steps = packet_steps(capture, rows, file, scrub=self.scrub, synthetic=self.synthetic)
         with progress_bar("writing packets") as progress:
-            writer.write(Selection(capture, capture.table.order()[indexes]), progress=progress)
-        written = writer.written
-        self.exchanges = written.exchanges
-        made = f", {written.synthetic:,} of them synthetic" if written.synthetic else ""
-        return [f"{words.counted(written.packets, 'packet')}{made}", *writer.notes]
+            while True:
+                try:
+                    done = next(steps)
+                except StopIteration as end:
+                    self.exchanges = end.value.exchanges
+                    return list(end.value.notes)
+                if progress is not None:
+                    progress(done, capture.source.size)
 
     def _write_json(self, reader: ExchangeReader, indexes: Int64s, file: BinaryIO) -> None:
         """Write exchanges that as many processes decode as there are processors."""
         from captures.exchanges.parallel import in_parallel
 
-        with closing(in_parallel(reader, indexes, self._json_share)) as shares:
+        with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
             for lines, count in with_progress(shares, lambda _: self.exchanges, len(indexes), "writing"):
                 file.write(lines)
                 self.exchanges += count
 
-    def _json_share(self, exchanges: Iterable[Exchange]) -> tuple[bytes, int]:
-        from captures.export.jsonlines import write_json_lines
-
+    def _json_share(self, capture: Capture, exchanges: Iterable[Exchange]) -> tuple[bytes, int]:
         lines = BytesIO()
-        count = write_json_lines(exchanges, lines, text=self.text)
+        count = write_exchanges(capture, exchanges, lines, Layout("json", text=self.text))
         return lines.getvalue(), count
-
-    def _write_exchanges(self, capture: Capture, exchanges: Iterator[Exchange], file: BinaryIO) -> int:
-        """Write decoded exchanges; return how many."""
-        match self.format:
-            case "mermaid":
-                from captures.export.mermaid import SequenceDiagram
-
-                diagram = SequenceDiagram(max_steps=self.steps)
-                count = diagram.add(capture, exchanges)
-                with as_text(file) as text:
-                    diagram.write(text)
-                return count
-            case "csv":
-                from captures.export.csv_export import write_csv
-
-                with as_text(file) as text:
-                    return write_csv(exchanges, text, self.columns)
-            case _:
-                from captures.export.parquet import write_parquet
-
-                return write_parquet(exchanges, file, self.columns)
 
 
 def _read(reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
@@ -333,12 +310,8 @@ def _read(reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
         yield exchange
 
 
-def _format_of(output: str) -> str:
-    suffix = Path(output).suffix.lower()
-    known = _BY_SUFFIX.get(suffix)
-    if known is not None:
-        return known
-    names = ", ".join(FORMATS)
-    if suffix in (".pcap", ".cap"):
-        raise click.UsageError(f"{suffix} cannot hold comments or more than one link type: write .pcapng")
-    raise click.UsageError(f"the name {output!r} does not tell the format: give --format, one of {names}")
+def _format_of(output: str) -> FileFormat:
+    try:
+        return format_of(output)
+    except ValueError as error:
+        raise click.UsageError(f"{error}; or give --format") from None

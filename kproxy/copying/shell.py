@@ -1,0 +1,64 @@
+"""Shell command lines of words that strangers have chosen."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\", "'": r"\'", "!": r"\x21"}
+
+
+def quoted(text: str) -> str:
+    """Return a word for bash, zsh, ksh and every shell of POSIX 2024.
+
+    Characters that a terminal would not print are escaped, since one that is pasted could end the paste.
+    """
+    if text.isprintable():
+        return shlex.quote(text)
+    return f"$'{''.join(map(_escaped, text))}'"
+
+
+def _escaped(character: str) -> str:
+    known = _ESCAPES.get(character)
+    if known is not None:
+        return known
+    if character.isprintable():
+        return character
+    # by bytes, as \u would need the shell's locale to be UTF-8
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+def comment(text: str) -> str:
+    """Return a comment line: nothing in it can end the line, or drive a terminal."""
+    return f"# {''.join(each if each.isprintable() else '�' for each in text)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command line.
+
+    :ivar words: program and arguments; none for notes alone
+    :ivar input: what it reads: text that is piped into it, None for none
+    :ivar file_option: an option whose value is a file with ``file`` in it, empty for none
+    :ivar file: the content of that file, which the shell makes
+    :ivar notes: what stands in comments before it
+    """
+
+    words: Sequence[str]
+    input: str | None = None
+    file_option: str = ""
+    file: str = ""
+    notes: Sequence[str] = ()
+
+    def lines(self) -> Iterable[str]:
+        """Yield its lines, comments first."""
+        yield from map(comment, self.notes)
+        if not self.words:
+            return
+        line = " ".join(map(quoted, self.words))
+        if self.file_option:
+            line = f"{line} {self.file_option} <(printf %s {quoted(self.file)})"
+        if self.input is not None:
+            line = f"printf %s {quoted(self.input)} | {line}"
+        yield line

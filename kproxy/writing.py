@@ -1,0 +1,155 @@
+"""Exchanges written to files in the formats that other programs read; ``kproxy export`` and the UI write alike.
+
+Exchanges come decoded and are written as they come, so that whoever hands them over may do it piece by piece; packets
+are written in steps (:func:`packet_steps`). Nothing here opens a file, or asks anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+if TYPE_CHECKING:
+    from captures.exchanges import Capture, Exchange
+    from captures.export.columns import Column
+    from captures.export.selection import Int64s
+
+FileFormat = Literal["pcapng", "json", "csv", "parquet", "mermaid"]
+
+FORMATS: tuple[FileFormat, ...] = ("pcapng", "json", "csv", "parquet", "mermaid")
+
+SUFFIXES: dict[FileFormat, str] = {
+    "pcapng": ".pcapng",
+    "json": ".jsonl",
+    "csv": ".csv",
+    "parquet": ".parquet",
+    "mermaid": ".mmd",
+}
+"""What files of each format are called."""
+
+_BY_SUFFIX: dict[str, FileFormat] = {suffix: name for name, suffix in SUFFIXES.items()} | {
+    ".json": "json",
+    ".ndjson": "json",
+    ".mermaid": "mermaid",
+}
+
+MAX_STEPS = 100
+"""Steps of a diagram, unless said otherwise."""
+
+
+def format_of(name: str) -> FileFormat:
+    """Return the format that the name of a file tells.
+
+    :raises ValueError: if it tells none
+    """
+    suffix = Path(name).suffix.lower()
+    known = _BY_SUFFIX.get(suffix)
+    if known is not None:
+        return known
+    if suffix in (".pcap", ".cap"):
+        raise ValueError(f"{suffix} cannot hold comments or more than one link type: write .pcapng")
+    suffixes = ", ".join(SUFFIXES.values())
+    raise ValueError(f"the name {name!r} does not tell the format: let it end in one of {suffixes}")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How exchanges are written.
+
+    :ivar columns: of CSV and Parquet
+    :ivar text: JSON: bytes as text where they are UTF-8, instead of base64
+    :ivar steps: Mermaid: longest picture
+    """
+
+    format: FileFormat
+    columns: tuple[Column, ...] = ()
+    text: bool = False
+    steps: int = MAX_STEPS
+
+
+def columns_of(format_: FileFormat) -> tuple[Column, ...]:
+    """Return the columns that a format has unless others are asked for; none if it has no columns."""
+    from captures.export.columns import COLUMNS, PLAIN, choose
+
+    match format_:
+        case "parquet":
+            return COLUMNS
+        case "csv":
+            return choose(PLAIN)
+        case _:
+            return ()
+
+
+def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: BinaryIO, layout: Layout) -> int:
+    """Write decoded exchanges; return how many.
+
+    :param capture: theirs; a diagram says of it how connections begin and end
+    :param exchanges: annotated for JSON and for columns with bodies, with their gists for all but JSON
+    :raises ValueError: for pcapng, which has packets and no exchanges
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    from kproxy.cli.output import as_text
+
+    match layout.format:
+        case "json":
+            from captures.export.jsonlines import write_json_lines
+
+            return write_json_lines(exchanges, file, text=layout.text)
+        case "csv":
+            from captures.export.csv_export import write_csv
+
+            with as_text(file) as text:
+                return write_csv(exchanges, text, layout.columns)
+        case "parquet":
+            from captures.export.parquet import write_parquet
+
+            return write_parquet(exchanges, file, layout.columns)
+        case "mermaid":
+            from captures.export.mermaid import SequenceDiagram
+
+            diagram = SequenceDiagram(max_steps=layout.steps)
+            count = diagram.add(capture, exchanges)
+            with as_text(file) as text:
+                diagram.write(text)
+            return count
+        case _:
+            raise ValueError(f"{layout.format} is written by packet_steps")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPackets:
+    """What was written to a pcapng file.
+
+    :ivar exchanges: how many exchanges were selected
+    :ivar notes: what there is to be said of the file
+    """
+
+    exchanges: int
+    notes: tuple[str, ...]
+
+
+def packet_steps(
+    capture: Capture, rows: Int64s, file: BinaryIO, *, scrub: bool = False, synthetic: bool = False
+) -> Generator[int, None, WrittenPackets]:
+    """Write the packets of exchanges to a pcapng file, some hundreds a step; yields bytes of the capture done.
+
+    Rows of the exchange table have to stay where they are meanwhile. Of a capture that still grows only synthetic
+    packets can be written, since the original ones would be read on and on.
+
+    :param rows: indexes in the exchange table
+    :param scrub: blank what captures must not give away
+    :param synthetic: write synthetic TCP for all exchanges
+    """
+    from captures.export.capture_file import CaptureFileWriter
+    from captures.export.selection import Selection
+    from captures.meaning import words
+
+    writer = CaptureFileWriter(file, scrub=scrub, synthetic=synthetic)
+    yield from writer.steps(Selection(capture, rows))
+    written = writer.written
+    made = f", {written.synthetic:,} of them synthetic" if written.synthetic else ""
+    return WrittenPackets(
+        written.exchanges, (f"{words.counted(written.packets, 'packet')}{made}", *writer.notes)
+    )
