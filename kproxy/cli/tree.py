@@ -9,14 +9,12 @@ import click
 
 from captures.exchanges import Exchange
 from captures.meaning import words
-from dissectors.domains import ERROR_CODE
-from dissectors.error_codes import BY_CODE
 from dissectors.frames import DECOMPRESSED, Body, trace_body
 from dissectors.trace import Node
 from kproxy.cli.interventions import Changes, Side
+from kproxy.cli.values import advice_on, has_parts, parts_of, short
 
 INDENT = "  "
-MAX_TEXT = 160
 
 
 def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
@@ -27,7 +25,7 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
         ("response", exchange.response, exchange.tokens[1]),
     )
     for side, body, token in sides:
-        changes = Changes(exchange, side, _short)
+        changes = Changes(exchange, side, short)
         if body is not None:
             yield f"{INDENT}{click.style(side, bold=True) if color else side}{_about(body)}"
             known = _Known(exchange.annotations.decoded, set(exchange.annotations.masked), changes)
@@ -83,7 +81,7 @@ def _values(value: Any, path: str, depth: int, known: _Known) -> Iterator[str]:
 
 def _value(head: str, value: Any, path: str, depth: int, known: _Known) -> Iterator[str]:
     said = known.decoded.get(path)
-    note = f"  {_short(said)}" if said is not None and not isinstance(said, dict | list) else ""
+    note = f"  {short(said)}" if said is not None and not isinstance(said, dict | list) else ""
     note = f"{known.beside(path)}{note}"
     if path in known.masked:
         yield f"{head} (masked)"
@@ -94,7 +92,7 @@ def _value(head: str, value: Any, path: str, depth: int, known: _Known) -> Itera
         yield f"{head} ({len(value)}){note}"
         yield from _values(value, path, depth + 1, known)
     else:
-        yield f"{head} {_short(value)}{note}"
+        yield f"{head} {short(value)}{note}"
     if isinstance(said, dict | list):
         yield from _inner(said, depth + 1)
 
@@ -102,52 +100,12 @@ def _value(head: str, value: Any, path: str, depth: int, known: _Known) -> Itera
 def _inner(value: Any, depth: int) -> Iterator[str]:
     """Show what is known beyond the schema, marked by ``=``."""
     pad = INDENT * depth
-    items: Any
-    if isinstance(value, dict):
-        items = [(str(name), item) for name, item in value.items()]
-    elif isinstance(value, list | tuple):
-        items = [(f"[{index}]", item) for index, item in enumerate(value)]
-    else:
-        return
-    for name, item in items:
-        if isinstance(item, dict | list | tuple) and item and not _flat(item):
+    for name, item in parts_of(value):
+        if has_parts(item):
             yield f"{pad}= {name}"
             yield from _inner(item, depth + 1)
         else:
-            yield f"{pad}= {name} {_short(item)}"
-
-
-def _flat(value: Any) -> bool:
-    return isinstance(value, list | tuple) and not any(
-        isinstance(item, dict | list | tuple) for item in value
-    )
-
-
-def _short(value: Any) -> str:
-    """Return a leaf as text."""
-    if isinstance(value, bytes):
-        return _bytes_text(value)
-    if isinstance(value, str):
-        text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
-        return f'"{words.line(text)}"'
-    if isinstance(value, list | tuple):
-        text = ", ".join(_short(item) for item in value[:50])
-        return f"[{text}{', …' if len(value) > 50 else ''}]"
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _bytes_text(value: bytes) -> str:
-    head = value[:MAX_TEXT]
-    try:
-        text = head.decode()
-        printable = text.isprintable()
-    except UnicodeDecodeError:
-        printable = False
-    shown = f'"{text}"' if printable else head[:32].hex(" ")
-    more = "…" if len(value) > (len(head) if printable else 32) else ""
-    return f"{shown}{more} ({len(value)} bytes)"
+            yield f"{pad}= {name} {short(item)}"
 
 
 def traced_exchange(exchange: Exchange) -> Iterator[str]:
@@ -161,7 +119,7 @@ def traced_exchange(exchange: Exchange) -> Iterator[str]:
     for side, body in sides:
         if body is not None:
             yield ""
-            changes = Changes(exchange, side, _short)
+            changes = Changes(exchange, side, short)
             yield from traced_frame(body, side, exchange.annotations.decoded, masked=masked, changes=changes)
 
 
@@ -200,22 +158,18 @@ def _traced(node: Node, depth: int, width: int, path: str, known: _Known) -> Ite
     name = f"[{node.name}]" if isinstance(node.name, int) else node.name
     value = ""
     if node.children is None:
-        value = " (masked)" if path in known.masked else f" {_short(node.value)}"
+        value = " (masked)" if path in known.masked else f" {short(node.value)}"
     elif node.kind == "array":
         value = f" ({len(node.children)})"
     value += known.beside(path)
     said = known.decoded.get(path)
-    note = f" {_short(said)}" if said is not None and not isinstance(said, dict | list) else ""
+    note = f" {short(said)}" if said is not None and not isinstance(said, dict | list) else ""
     meaning = f"   — {node.field.doc}" if node.field is not None and node.field.doc else ""
     kind = f"  {node.kind}" if node.kind and node.kind != DECOMPRESSED else ""
     yield f"{place}  {INDENT * depth}{name}{kind}{value}{note}{meaning}"
-    if (
-        node.field is not None
-        and node.field.type.domain is ERROR_CODE
-        and node.value in BY_CODE
-        and node.value
-    ):
-        yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {BY_CODE[node.value].advice}"
+    advice = advice_on(node.field, node.value)
+    if advice:
+        yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {advice}"
     for child in node.children or ():
         yield from _traced(child, depth + 1, width, node.path_of(child, path), known)
     if isinstance(said, dict | list):

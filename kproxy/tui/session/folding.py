@@ -1,0 +1,144 @@
+"""Counting for views: every exchange that is shown is added once, in the background, as long as somebody looks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from captures.exchanges import Exchange
+from kproxy.tui.session.access import Access
+from kproxy.tui.session.engine import Priority, Steps
+from kproxy.tui.session.published import Int64s
+
+if TYPE_CHECKING:
+    from kproxy.tui.session.session import Session
+
+_TURN = 0.01  # seconds of work between two looks at what is more urgent
+_TOGETHER = 128
+
+
+class Fold(Protocol):
+    """What exchanges are added to, in the engine's thread."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+
+
+F = TypeVar("F", bound=Fold)
+T = TypeVar("T")
+
+
+class Folding(Generic[F]):
+    """A fold over the exchanges that are shown and complete.
+
+    It begins anew when what is shown changes otherwise than by growing.
+
+    :param make: makes the fold, in the engine's thread
+    :param annotated: whether exchanges are decoded as they are shown, with gists; costs twice the time
+    :param everything: add all exchanges, whatever is shown
+    :ivar version: changes when something was added, or it began anew
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        make: Callable[[Access], F],
+        *,
+        annotated: bool = False,
+        everything: bool = False,
+    ) -> None:
+        self._session = session
+        self._make = make
+        self._annotated = annotated
+        self.everything = everything
+        self._fold: F | None = None
+        self._waiting: deque[Int64s] = deque()
+        self._left = 0
+        self._added = 0
+        self._wanted = False
+        self._running = False
+        self.version = 0
+
+    # ------------------------------------------------------------ for views
+    @property
+    def progress(self) -> float:
+        """The share of the exchanges that were added."""
+        total = self._added + self._left
+        return self._added / total if total else 1.0
+
+    @property
+    def added(self) -> int:
+        """How many exchanges were added."""
+        return self._added
+
+    def want(self, on: bool) -> None:
+        """Begin to add, or stop where it is."""
+        self._wanted = on
+        if on:
+            self._session.run_soon(self._go_on)
+
+    async def read(self, look: Callable[[F, Access], T]) -> T:
+        """Return what a function makes of the fold, in the engine's thread."""
+
+        def read(access: Access) -> T:
+            if self._fold is None:
+                self._fold = self._make(access)
+            return look(self._fold, access)
+
+        return await self._session.run(read, Priority.LOOK)
+
+    # ------------------------------------------------------------ for the session, in the engine's thread
+    def begin_anew(self, numbers: Int64s) -> None:
+        """Drop what was added; these are to be added."""
+        self._fold = None
+        self._waiting = deque([numbers])
+        self._left, self._added = len(numbers), 0
+        self.version += 1
+        if self._wanted:
+            self._session.run_soon(self._go_on)
+
+    def extend(self, numbers: Int64s) -> None:
+        """Have more added."""
+        if not len(numbers):
+            return
+        self._waiting.append(numbers)
+        self._left += len(numbers)
+        if self._wanted:
+            self._session.run_soon(self._go_on)
+
+    def _go_on(self, access: Access) -> None:
+        if not self._running and self._waiting:
+            self._running = True
+            self._session.submit(self._add, Priority.COUNT)
+
+    def _add(self, access: Access) -> Steps[None]:
+        try:
+            while self._waiting and self._wanted:
+                yield from self._add_some(access)
+        finally:
+            self._running = False
+
+    def _add_some(self, access: Access) -> Steps[None]:
+        if self._fold is None:
+            self._fold = self._make(access)
+        fold, numbers = self._fold, self._waiting[0]
+        part, rest = numbers[:_TOGETHER], numbers[_TOGETHER:]
+        if len(rest):
+            self._waiting[0] = rest
+        else:
+            self._waiting.popleft()
+        self._left -= len(part)
+        began = perf_counter()
+        for exchange in access.exchanges(part.tolist(), annotated=self._annotated):
+            fold.add(exchange)
+            self._added += 1
+            if perf_counter() - began > _TURN:
+                self.version += 1
+                yield
+                if self._fold is not fold:  # it has begun anew
+                    return
+                began = perf_counter()
+        self.version += 1
+        yield
