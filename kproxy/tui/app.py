@@ -1,0 +1,198 @@
+"""The application: themes, keys, notices, and the way out. All that is about a session is on its main screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import time_ns
+from typing import ClassVar, Literal
+
+from textual import work
+from textual.app import App
+from textual.filter import LineFilter
+from textual.worker import WorkerFailed
+
+from captures.filters import Filter
+from kproxy.tui.live.link import Link
+from kproxy.tui.main.screen import MainScreen
+from kproxy.tui.manual import about_sections
+from kproxy.tui.palette import Commands
+from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
+from kproxy.tui.session import Session
+from kproxy.tui.settings import Settings, SettingsError
+from kproxy.tui.themes import add_themes, line_filters
+
+Severity = Literal["information", "warning", "error"]
+Leaving = Literal["end", "background"]
+
+_MOST_EVENTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was told.
+
+    :ivar time: ns since the epoch
+    :ivar text: as it came: it may hold what came from the wire
+    """
+
+    time: int
+    text: str
+    severity: Severity
+
+
+class KproxyApp(App[Leaving]):
+    """The UI of one session.
+
+    :param session: what is looked at; it is begun and ended here
+    :param settings: of the user
+    :param wanted: what is shown first
+    :param link: to the proxy that the session is of
+    :param recorder: lets a flight recorder of this process keep the moment
+    :param run_name: by which the proxy is found again
+    :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
+    :ivar events: what was told so far
+    """
+
+    TITLE = "kproxy"
+    ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar = {Commands}
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        *,
+        wanted: Filter | None = None,
+        link: Link | None = None,
+        recorder: Callable[[], None] | None = None,
+        run_name: str = "",
+        ends_proxy: bool = False,
+    ) -> None:
+        super().__init__()
+        self.session = session
+        self.settings = settings
+        self.link = link
+        self.recorder = recorder
+        self.run_name = run_name
+        self.ends_proxy = ends_proxy
+        self.events: list[Event] = []
+        self._wanted = wanted
+        add_themes(self, settings.config.colors)
+        self.theme = settings.theme
+        self.set_keymap(settings.keymap)
+
+    def get_default_screen(self) -> MainScreen:
+        """Return the main screen."""
+        return MainScreen(self.session)
+
+    async def on_mount(self) -> None:
+        """Begin."""
+        self._show_characters_as_they_come()
+        self.session.summaries.slow = self.settings.config.slow
+        self.session.start()
+        self._tell_problems()
+        if self._wanted is not None:
+            self.main.set_filter(self._wanted)
+
+    def _tell_problems(self) -> None:
+        problems = self.settings.problems
+        for problem in problems:
+            self.note(problem, "warning")
+        if problems:
+            more = f" (and {len(problems) - 1} more: E shows them)" if len(problems) > 1 else ""
+            self.notify(plain(f"{problems[0]}{more}").plain, severity="warning", markup=False)
+
+    @property
+    def main(self) -> MainScreen:
+        """The main screen."""
+        screen = self.screen_stack[0]
+        assert isinstance(screen, MainScreen)
+        return screen
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what lines go through on their way to the terminal."""
+        return line_filters(self, super().get_line_filters())
+
+    # ------------------------------------------------------------ notices
+    def note(self, text: str, severity: Severity = "information") -> None:
+        """Remember something that was told."""
+        self.events.append(Event(time_ns(), text, severity))
+        del self.events[:-_MOST_EVENTS]
+
+    def tell(self, text: str, *, severity: Severity = "information") -> None:
+        """Tell the user something."""
+        self.note(text, severity)
+        self.notify(plain(text).plain, severity=severity, markup=False)
+
+    def notice(self, text: str) -> None:
+        """Tell the user something, from any thread."""
+        self.call_later(self.tell, text)
+
+    def show_events(self) -> None:
+        """Show what was told so far."""
+        from kproxy.tui.dialogs.events import EventsDialog
+
+        self.push_screen(EventsDialog(self.events, self.session.zone))
+
+    def show_help(self) -> None:
+        """Show keys and the filter language."""
+        from kproxy.tui.dialogs.help import HelpDialog
+
+        about = about_sections([("capture", self.session.title)], self.settings.problems, self.settings.file)
+        self.push_screen(HelpDialog(self.main.focused, self.settings.keymap, about))
+
+    def choose_theme(self, name: str = "") -> None:
+        """Use a theme; ask which if none is named."""
+        if not name:
+            self.search_themes()
+        elif name in self.available_themes:
+            self.theme = name
+            self._keep_theme(name)
+        else:
+            self.tell(f"there is no theme {name!r}; there are {', '.join(self.available_themes)}")
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Go on after a fault in something that was asked for, and tell of it; all else ends the application."""
+        if isinstance(error, WorkerFailed) and not self.is_headless:
+            cause = error.error
+            self.log.error(cause)
+            self.tell(f"this failed: {type(cause).__name__}: {cause}", severity="error")
+            return
+        super()._handle_exception(error)
+
+    @work(group="settings")
+    async def _keep_theme(self, name: str) -> None:
+        try:
+            await asyncio.to_thread(self.settings.keep_theme, name)
+        except SettingsError as error:
+            self.note(str(error), "warning")
+
+    # ------------------------------------------------------------ the way in and out
+    def _show_characters_as_they_come(self) -> None:
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(EXPLICIT_DIRECTION)
+
+    async def on_unmount(self) -> None:
+        """Leave the terminal as it was."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(IMPLICIT_DIRECTION)
+
+    def end_soon(self) -> None:
+        """Leave without being asked; may be called by a signal."""
+        self.call_later(self.exit, "end")
+
+    async def action_quit(self) -> None:
+        """Leave, after asking where that ends something; Textual's own key leads here too."""
+        self.leave()
+
+    def leave(self, *, asking: bool = True) -> None:
+        """Leave; where that ends a proxy, ask before.
+
+        :param asking: False leaves at once, and ends it
+        """
+        if asking:
+            self.main.ask_to_leave()
+        else:
+            self.exit("end" if self.ends_proxy else "background")

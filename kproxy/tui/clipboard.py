@@ -1,0 +1,99 @@
+"""The clipboard: of the terminal by OSC 52, and of the desktop by a program where there is one.
+
+OSC 52 is an escape sequence with the text in base64. It works over SSH, but no terminal says whether it heeds it, and
+many take no more than 100,000 bytes of it. tmux swallows the sequence unless ``set-clipboard`` is ``on``, so within
+tmux the text is handed to tmux itself, which passes it on as it is configured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from textual.app import App
+
+from captures.meaning import words
+
+OSC52_BYTES = 74_994
+"""Bytes of text in a sequence of 100,000 bytes: 8 for what is around it, the rest as base64."""
+
+_SECONDS = 3.0
+
+_PROGRAMS: tuple[tuple[str, Sequence[str]], ...] = (
+    ("TMUX", ("tmux", "load-buffer", "-w", "-")),
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+    ("", ("pbcopy",)),
+)
+"""Variables without which a program has no clipboard to write to, and the programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What became of a text.
+
+    :ivar done: whether it was handed to anybody
+    :ivar said: that, in words
+    """
+
+    done: bool
+    said: str
+
+
+async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.environ) -> Copied:
+    """Put text into every clipboard there is.
+
+    :param environment: variables of the process
+    """
+    data = text.encode()
+    programs = [name for name, command in _programs(environment) if await _took(command, data)]
+    short = len(data) <= OSC52_BYTES
+    if short:
+        app.copy_to_clipboard(text)
+    size = words.size(len(data))
+    if programs:
+        return Copied(True, f"{size} copied ({', '.join(programs)})")
+    if not short:
+        most = words.size(OSC52_BYTES)
+        return Copied(False, f"{size} are too much for the clipboard of a terminal, which takes {most}")
+    doubt = " (GNU screen does not pass it on)" if "STY" in environment else ""
+    return Copied(True, f"{size} sent to the clipboard of the terminal{doubt}")
+
+
+def _programs(environment: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield tmux, and the first of the desktop's programs, as far as these are there."""
+    desktop = False
+    for variable, command in _PROGRAMS:
+        is_tmux = variable == "TMUX"
+        if (variable and not environment.get(variable)) or (desktop and not is_tmux):
+            continue
+        program = shutil.which(command[0], path=environment.get("PATH"))
+        if program is not None:
+            desktop = desktop or not is_tmux
+            yield command[0], (program, *command[1:])
+
+
+async def _took(command: Sequence[str], data: bytes) -> bool:
+    """Hand a program a text; return whether it took it. What the program leaves running keeps the text ready."""
+    silent = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=silent, stderr=silent
+        )
+    except OSError:
+        return False
+    try:
+        async with asyncio.timeout(_SECONDS):
+            await process.communicate(data)
+    except (TimeoutError, OSError):
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        return False
+    return process.returncode == 0

@@ -1,0 +1,247 @@
+"""The columns that the list of exchanges can have, and how each says in text what it shows.
+
+A column is one of :data:`COLUMNS`, or it is made of a field: any name of the filter language (``topic``), or the path
+of any field of a message (``request.topics[0].name``). What those show is in :attr:`Summary.cells`, made by the
+session. Texts are as they came from the wire; whoever paints them cleans them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import lru_cache
+
+from captures.filters import FilterError, complete
+from captures.filters.field_values import FieldValues
+from kproxy.cli.times import clock, milliseconds
+from kproxy.tui.session.published import Held, State, Summary
+from kproxy.tui.states import labelled
+
+NANOSECONDS = 1_000_000_000
+NOTHING = "-"
+
+_TO_THE_SECOND = len("09:14:03")
+_TO_THE_MILLISECOND = len("09:14:03.218")
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """By what times are shown.
+
+    :ivar zone: of clock times; None is the local one
+    :ivar begin: ns since the epoch, what elapsed times count from
+    :ivar now: ns since the epoch, what exchanges in flight have run up to
+    """
+
+    zone: tzinfo | None
+    begin: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    :ivar id: as it is stored
+    :ivar title: what stands above it
+    :ivar doc: a few words for whoever chooses
+    :ivar least: cells below which it is left out rather than shrunk
+    :ivar most: cells it takes at most where its texts are long; what is ``flexible`` takes what is left as well
+    :ivar text: what it shows of an exchange; it may be shorter where there are only so many cells for it
+    :ivar right: whether it is aligned to the right
+    :ivar whole: whether it is of use with ``least`` cells or with ``most``, and nothing is gained by any between
+    :ivar firm: whether its texts are not to be cut: with some digits gone a number is another
+    :ivar flexible: share of the width that nobody needs, 0 for none
+    :ivar expendable: those with a higher figure are left out first where there is no room; 0 is never
+    :ivar states: of an exchange, those in whose colour it is shown
+    :ivar repeats: whether what repeats the line above is dimmed
+    :ivar order: by what the list is ordered for it (:mod:`kproxy.tui.session.ordering`); empty if it cannot be
+    """
+
+    id: str
+    title: str
+    doc: str
+    least: int
+    most: int
+    text: Callable[[Summary, Clock, int], str]
+    right: bool = False
+    whole: bool = False
+    firm: bool = False
+    flexible: int = 0
+    expendable: int = 0
+    states: frozenset[State] = frozenset()
+    repeats: bool = False
+    order: str = ""
+
+
+def size(count: int) -> str:
+    """Return bytes in four cells at most: ``412``, ``9999``, ``10k``, ``3.2M`` (powers of 1000)."""
+    if count < 10_000:
+        return str(count)
+    scaled = float(count)
+    for unit in ("k", "M", "G", "T"):
+        scaled /= 1000
+        if scaled < 9.95 and unit != "k":
+            return f"{scaled:.1f}{unit}"
+        if scaled < 999.5:
+            return f"{scaled:.0f}{unit}"
+    return "huge"
+
+
+def running(nanoseconds: int) -> str:
+    """Return for how long something is going on: ``…1.2s``, ``…3m05s``; it is not over."""
+    seconds = max(nanoseconds, 0) / NANOSECONDS
+    if seconds < 99.95:
+        return f"…{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 100:
+        return f"…{minutes}m{rest:02d}s"
+    return f"…{minutes // 60}h{minutes % 60:02d}m"
+
+
+def _time(summary: Summary, at: Clock, room: int) -> str:
+    shown = clock(summary.time, at.zone)
+    return shown if room >= _TO_THE_MILLISECOND else shown[:_TO_THE_SECOND]
+
+
+def _elapsed(summary: Summary, at: Clock, _room: int) -> str:
+    return f"{(summary.time - at.begin) / NANOSECONDS:.3f}"
+
+
+def _latency(summary: Summary, at: Clock, _room: int) -> str:
+    if summary.latency is not None:
+        return milliseconds(summary.latency)
+    return NOTHING if summary.running_since is None else running(at.now - summary.running_since)
+
+
+def _excess(summary: Summary, _at: Clock, _room: int) -> str:
+    return NOTHING if summary.latency is None else milliseconds(summary.latency - summary.wait)
+
+
+def _gist(summary: Summary, _at: Clock, _room: int) -> str:
+    if not summary.response:
+        return summary.request
+    return f"{summary.request} → {summary.response}" if summary.request else f"→ {summary.response}"
+
+
+def _bytes(count: int) -> str:
+    return size(count) if count else NOTHING
+
+
+def _sizes(summary: Summary, _at: Clock, _room: int) -> str:
+    return f"{_bytes(summary.request_size):>4} {_bytes(summary.response_size):>4}"
+
+
+def _number(value: int | None) -> str:
+    return NOTHING if value is None else str(value)
+
+
+_TIMED = frozenset((State.HELD, State.IN_FLIGHT, State.SLOW))
+_ANY = frozenset(State)
+
+_ALL = (
+    Column("number", "#", "number of the exchange in the capture", 4, 10, lambda s, _a, _r: str(s.number), right=True,
+           firm=True, order="number"),
+    Column("time", "time", "when it began", _TO_THE_SECOND, _TO_THE_MILLISECOND, _time, whole=True,
+           order="time"),
+    Column("elapsed", "s", "seconds since the first exchange", 7, 12, _elapsed, right=True, order="time"),
+    Column("latency", "ms", "from the end of the request to the beginning of the response", 7, 9, _latency,
+           right=True, firm=True, states=_TIMED, order="latency"),
+    Column("wait", "wait ms", "waiting by design within that: long polls, barriers, quotas", 7, 9,
+           lambda s, _a, _r: milliseconds(s.wait) if s.wait else "", right=True, order="wait"),
+    Column("excess", "excess ms", "latency without such waiting", 9, 9, _excess, right=True, states=_TIMED,
+           order="excess"),
+    Column("client", "client", "client ID, or name or address where there is none", 8, 24,
+           lambda s, _a, _r: s.client, repeats=True, order="client_id"),
+    Column("client_id", "client ID", "client ID", 8, 24, lambda s, _a, _r: s.client_id or "", repeats=True,
+           order="client_id"),
+    Column("client_address", "client address", "address and port of the client", 10, 24,
+           lambda s, _a, _r: s.client_address, repeats=True, order="client"),
+    Column("broker", "broker", "name or address of the broker", 6, 22, lambda s, _a, _r: s.broker, repeats=True,
+           expendable=1, order="broker"),
+    Column("connection", "conn", "number of the TCP connection", 4, 7, lambda s, _a, _r: str(s.connection), right=True,
+           order="connection"),
+    Column("correlation_id", "corr", "correlation ID", 5, 11, lambda s, _a, _r: _number(s.correlation_id), right=True,
+           order="correlation_id"),
+    Column("api", "api", "API and its version", 12, 20, lambda s, _a, _r: s.api, order="api"),
+    Column("version", "v", "version of the API", 2, 3, lambda s, _a, _r: _number(s.version), right=True,
+           order="version"),
+    Column("gist", "request → response", "both in a few words", 20, 40, _gist, flexible=4),
+    Column("request", "request", "the request in a few words", 12, 40, lambda s, _a, _r: s.request, flexible=2),
+    Column("response", "response", "the response in a few words", 12, 40, lambda s, _a, _r: s.response, flexible=2),
+    Column("size", "bytes", "bytes of request and response", 9, 9, _sizes, right=True, expendable=2, order="size"),
+    Column("request.size", "req.", "bytes of the request", 4, 4, lambda s, _a, _r: _bytes(s.request_size), right=True,
+           order="request_size"),
+    Column("response.size", "resp.", "bytes of the response", 5, 5, lambda s, _a, _r: _bytes(s.response_size),
+           right=True, order="response_size"),
+    Column("state", "state", "what most matters: error, slow, no answer ...", 7, 28, lambda s, _a, _r: labelled(s),
+           states=_ANY),
+    Column("error", "error", "errors that are not expected", 8, 28, lambda s, _a, _r: " ".join(s.errors), states=_ANY,
+           order="error"),
+    Column("comment", "comment", "the comment on it", 8, 30, lambda s, _a, _r: s.comment, flexible=1),
+)  # fmt: skip
+
+COLUMNS = {column.id: column for column in _ALL}
+"""Those that are there for every exchange, by ID, in the order in which they are offered."""
+
+
+@lru_cache(maxsize=256)
+def column(name: str) -> Column:
+    """Return a column by its ID: one of :data:`COLUMNS`, or else one made of the field of that name."""
+    known = COLUMNS.get(name)
+    if known is not None:
+        return known
+
+    def text(summary: Summary, _at: Clock, _room: int) -> str:
+        return summary.cells.get(name, "")
+
+    return Column(name, name.rpartition(".")[2], name, 6, 30, text, order=name)
+
+
+def field_problem(name: str) -> str:
+    """Return why no column can be made of a field, empty if one can."""
+    try:
+        FieldValues(name)
+    except FilterError as error:
+        return str(error)
+    return ""
+
+
+def field_names(beginning: str) -> list[str]:
+    """Return the fields that go on as a text begins, for completion."""
+    return [each.text for each in complete(beginning) if each.kind in ("field", "path") and each.start == 0]
+
+
+def as_summary(held: Held, now: int) -> Summary:
+    """Return a held message as the list shows it: how long it has been held, what waits behind it, when it goes on.
+
+    :param now: ns since the epoch
+    """
+    seconds = max(held.until - now, 0) // NANOSECONDS
+    behind = f", {held.waiting_behind} waiting behind" if held.waiting_behind else ""
+    is_request = held.side == "request"
+    return Summary(
+        number=held.number,
+        time=held.since,
+        latency=None,
+        wait=0,
+        client=held.client_id or held.client,
+        client_id=held.client_id,
+        client_address=held.client,
+        broker=held.broker,
+        api=f"{held.api} v{held.version}",
+        version=held.version,
+        request=f"{held.side} held{behind}",
+        response="",
+        said=f"held, {seconds} s left",
+        errors=(),
+        request_size=held.size if is_request else 0,
+        response_size=0 if is_request else held.size,
+        state=State.HELD,
+        marked=False,
+        comment="",
+        connection=held.connection,
+        correlation_id=held.correlation_id,
+        running_since=held.since,
+    )

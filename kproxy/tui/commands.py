@@ -1,0 +1,240 @@
+"""The table of everything that can be done in the UI.
+
+Bindings, footer, command palette, help screen, the ``:`` line and the reference in docs/ui.md are made from it, and
+the configuration file remaps keys by the names in it. A command is carried out by a method ``action_<name>`` of the
+place it belongs to, dots as underscores: ``mark.toggle`` by ``action_mark_toggle``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from textual.binding import Binding
+
+
+class Place(StrEnum):
+    """Where a command holds: everywhere on the main screen, or only where a widget has the focus."""
+
+    SCREEN = "everywhere"
+    LIST = "list of exchanges"
+    TREE = "field tree"
+    BYTES = "bytes"
+    TABLE = "tables of views"
+    CONVERSATION = "conversation"
+    LATENCY = "latency"
+    FAULTS = "holds and faults"
+    TYPING = "lines to type in"
+    SEARCHING = "search line"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that can be done.
+
+    :ivar name: ``group.verb``; the name in the configuration file, and the binding's id
+    :ivar keys: default keys, as Textual writes them, separated by commas; empty for none
+    :ivar title: a word or two, for the footer and the palette
+    :ivar doc: a sentence, for help
+    :ivar place: where it holds
+    :ivar show: whether the footer shows it
+    :ivar argument: what stands behind it on the ``:`` line, empty if nothing does; a command with an argument is
+        carried out without one by asking for it
+    :ivar line: its name on the ``:`` line, empty for commands that make no sense there
+    :ivar priority: whether it goes before what the focused widget does with the key
+    """
+
+    name: str
+    keys: str
+    title: str
+    doc: str
+    place: Place = Place.SCREEN
+    show: bool = False
+    argument: str = ""
+    line: str = ""
+    priority: bool = False
+
+    @property
+    def group(self) -> str:
+        """What it is about: the part of the name before the dot."""
+        return self.name.partition(".")[0]
+
+    @property
+    def action(self) -> str:
+        """The action that carries it out, without its namespace."""
+        return self.name.replace(".", "_")
+
+
+_S, _L, _T, _B, _V = Place.SCREEN, Place.LIST, Place.TREE, Place.BYTES, Place.TABLE
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help.show", "question_mark,f1", "help", "Show keys, and the filter language.", show=True, line="help"),
+    Command("command.line", "colon", "command", "Type a command, with completion."),
+    Command("app.quit", "q", "quit", "Leave. Where a proxy would end, ask before.", line="quit"),
+    Command("app.quit_now", "Q", "quit now", "Leave at once, without being asked.", line="quit!"),
+    Command("app.events", "E", "events", "Show what was told so far: notices, warnings, errors.", line="events"),
+    Command("app.theme", "", "theme", "Choose the colours.", argument="NAME", line="theme"),
+    Command("app.screenshot", "ctrl+s", "screenshot", "Write the screen to an SVG file.", argument="[FILE]", line="screenshot"),
+    # ---- views
+    Command("view.exchanges", "1", "exchanges", "The list of exchanges.", show=False, line="exchanges"),
+    Command("view.connections", "2", "connections", "TCP connections: who, how it went, how it ended.", line="connections"),
+    Command("view.clients", "3", "clients", "Clients: software, versions, who speaks what.", line="clients"),
+    Command("view.topics", "4", "topics", "Topics and partitions: who produces, who fetches, rates, lag.", line="topics"),
+    Command("view.groups", "5", "groups", "Consumer groups and their members.", line="groups"),
+    Command("view.latency", "6", "latency", "Latency: distribution, and over time.", line="latency"),
+    Command("view.errors", "7", "errors", "Errors: what they mean, and what the client did next.", line="errors"),
+    Command("view.conversation", "8", "conversation", "A sequence diagram of the exchanges shown.", line="conversation"),
+    Command("view.faults", "9", "holds, faults", "Live: what is held, fault rules, forwarding.", line="faults"),
+    # ---- what is shown
+    Command("filter.edit", "f", "filter", "Type a filter; all views show what fits.", show=True, argument="[FILTER]", line="filter"),
+    Command("filter.clear", "c", "clear filter", "Show everything again.", line="clear"),
+    Command("filter.toggle", "t", "filter on/off", "Switch the filter off, and on again.", line="toggle"),
+    Command("filter.quick", "exclamation_mark", "quick filter", "Make a filter of the selected field or exchange: only this, hide this.", show=True),
+    Command("filter.save", "", "save filter", "Keep the filter under a name; @NAME offers it again.", argument="NAME", line="save"),
+    Command("search.start", "slash", "search", "Search in the list, the tree or the bytes: text, /expression/ or 0xHEX.", show=True, argument="[TEXT]", line="search"),
+    Command("search.next", "n", "next match", "Go to the next match."),
+    Command("search.previous", "N", "previous match", "Go to the match before."),
+    Command("follow.toggle", "F", "follow", "Stay with the newest exchange; moving away stops it.", show=True, line="follow"),
+    Command("mark.toggle", "m", "mark", "Mark the exchange, or take its mark away.", show=True, line="mark"),
+    Command("mark.only", "M", "marked only", "Show only what is marked, of what the filter shows.", line="marked"),
+    Command("mark.clear", "U", "unmark all", "Take all marks away.", line="unmark"),
+    Command("comment.edit", "semicolon", "comment", "Comment on the exchange.", argument="[TEXT]", line="comment"),
+    Command("goto.number", "ctrl+g", "go to", "Go to an exchange by its number.", argument="NUMBER", line="goto"),
+    Command("order.choose", "o", "order", "Sort the list by a column.", argument="[COLUMN]", line="order"),
+    Command("order.reverse", "v", "reverse", "Turn the order round.", line="reverse"),
+    Command("columns.edit", "C", "columns", "Choose, order and resize the columns of the list.", line="columns"),
+    Command("columns.profile", "", "profile", "Use a set of columns that was kept, or keep this one.", argument="NAME", line="profile"),
+    # ---- holds and faults
+    Command("hold.filter", "i", "hold", "Live: hold what fits a filter.", argument="[FILTER]", line="hold"),
+    Command("hold.toggle", "I", "hold on/off", "Live: switch holding off, and on again.", line="holding"),
+    Command("hold.release", "a", "release", "Live: let the selected held message go on.", line="release"),
+    Command("hold.release_all", "A", "release all", "Live: let everything that is held go on.", line="release-all"),
+    Command("hold.kill", "X", "kill", "Live: close the connection of the held message.", line="kill"),
+    Command("hold.edit", "e", "edit", "Live: change the held message, and let it go on.", line="edit"),
+    Command("forward.pause", "P", "pause", "Live: hold every request; again, let them go on.", line="pause"),
+    Command("forward.toggle", "O", "forwarding", "Live: switch forwarding off, and on again.", line="forwarding"),
+    Command("rule.add", "plus", "add rule", "Live: add a fault rule, FILTER => ACTION.", Place.FAULTS, show=True, argument="RULE", line="rule"),
+    Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Place.FAULTS, show=True),
+    Command("replay.start", "r", "replay", "Send the request, or all that is marked, to a broker again and compare.", argument="[BROKER]", line="replay"),
+    Command("recorder.keep", "K", "keep moment", "Live: let the flight recorder keep this moment.", line="keep"),
+    # ---- getting things out
+    Command("write.selection", "w", "write", "Write what is shown or marked to a file: pcapng, JSON, CSV, Parquet, Mermaid.", show=True, argument="[FILE]", line="write"),
+    Command("copy.as", "x", "copy", "Copy as JSON, text, hex, a command line, Python.", show=True, argument="[FORMAT]", line="copy"),
+    # ---- layout
+    Command("layout.cycle", "minus", "layout", "Go on to the next arrangement of the panes.", line="layout"),
+    Command("layout.maximise", "backslash", "maximise", "Give the whole screen to the focused pane, and back.", line="maximise"),
+    Command("footer.toggle", "H", "footer", "Show or hide the line of keys.", line="footer"),
+    # ---- the list
+    Command("list.down", "down,j", "down", "The next exchange.", _L),
+    Command("list.up", "up,k", "up", "The exchange before.", _L),
+    Command("list.page_down", "pagedown,space,ctrl+f", "page down", "A page on.", _L),
+    Command("list.page_up", "pageup,ctrl+b", "page up", "A page back.", _L),
+    Command("list.top", "home,g", "top", "The first exchange.", _L),
+    Command("list.bottom", "end,G", "bottom", "The last exchange.", _L),
+    Command("list.left", "left,h", "left", "Scroll columns that do not fit.", _L),
+    Command("list.right", "right,l", "right", "Scroll columns that do not fit.", _L),
+    Command("list.enter", "enter", "fields", "Go to the fields of the exchange.", _L, show=True),
+    # ---- the tree
+    Command("tree.down", "down,j", "down", "The next field.", _T),
+    Command("tree.up", "up,k", "up", "The field before.", _T),
+    Command("tree.page_down", "pagedown,space,ctrl+f", "page down", "A page on.", _T),
+    Command("tree.page_up", "pageup,ctrl+b", "page up", "A page back.", _T),
+    Command("tree.top", "home,g", "top", "The first field.", _T),
+    Command("tree.bottom", "end,G", "bottom", "The last field.", _T),
+    Command("tree.enter", "enter", "unfold", "Unfold or fold the field; of a leaf, go to its bytes.", _T, show=True),
+    Command("tree.unfold", "right,l", "unfold", "Unfold the field, or go into it.", _T),
+    Command("tree.fold", "left,h", "fold", "Fold the field, or go to what it is in.", _T),
+    Command("tree.unfold_all", "asterisk", "unfold all", "Unfold everything below the field.", _T),
+    Command("tree.column", "plus", "add as column", "Show the field as a column of the list.", _T, show=True),
+    Command("tree.next_exchange", "right_square_bracket", "next exchange", "The next exchange, without leaving the tree.", _T),
+    Command("tree.previous_exchange", "left_square_bracket", "previous exchange", "The exchange before.", _T),
+    # ---- the bytes
+    Command("bytes.down", "down,j", "down", "A line on.", _B),
+    Command("bytes.up", "up,k", "up", "A line back.", _B),
+    Command("bytes.left", "left,h", "left", "The byte before.", _B),
+    Command("bytes.right", "right,l", "right", "The next byte.", _B),
+    Command("bytes.page_down", "pagedown,space,ctrl+f", "page down", "A page on.", _B),
+    Command("bytes.page_up", "pageup,ctrl+b", "page up", "A page back.", _B),
+    Command("bytes.top", "home,g", "top", "The first byte.", _B),
+    Command("bytes.bottom", "end,G", "bottom", "The last byte.", _B),
+    Command("bytes.enter", "enter", "field", "Go to the field that this byte belongs to.", _B, show=True),
+    Command("bytes.tab", "right_square_bracket", "next bytes", "Other bytes: the frame, decompressed batches.", _B, show=True),
+    Command("bytes.previous_tab", "left_square_bracket", "previous bytes", "Other bytes, the other way round.", _B),
+    # ---- tables of views
+    Command("table.down", "down,j", "down", "The next row.", _V),
+    Command("table.up", "up,k", "up", "The row before.", _V),
+    Command("table.page_down", "pagedown,space,ctrl+f", "page down", "A page on.", _V),
+    Command("table.page_up", "pageup,ctrl+b", "page up", "A page back.", _V),
+    Command("table.top", "home,g", "top", "The first row.", _V),
+    Command("table.bottom", "end,G", "bottom", "The last row.", _V),
+    Command("table.left", "left,h", "left", "Scroll columns that do not fit.", _V),
+    Command("table.right", "right,l", "right", "Scroll columns that do not fit.", _V),
+    Command("table.enter", "enter", "exchanges", "Show the exchanges of the row.", _V, show=True),
+    Command("table.sort", "o,greater_than_sign", "sort", "Sort by the next column; behind the last comes the first order again.", _V, show=True),
+    Command("table.sort_back", "less_than_sign", "sort back", "Sort by the column before.", _V),
+    Command("table.reverse", "v", "reverse", "Turn the order round.", _V),
+    Command("table.unfold", "u", "unfold", "Show what the row is made of, such as the partitions of a topic.", _V),
+    # ---- conversation
+    Command("conversation.down", "down,j", "down", "The next line.", Place.CONVERSATION),
+    Command("conversation.up", "up,k", "up", "The line before.", Place.CONVERSATION),
+    Command("conversation.page_down", "pagedown,space,ctrl+f", "page down", "A page on.", Place.CONVERSATION),
+    Command("conversation.page_up", "pageup,ctrl+b", "page up", "A page back.", Place.CONVERSATION),
+    Command("conversation.top", "home,g", "top", "Where the conversation begins.", Place.CONVERSATION),
+    Command("conversation.bottom", "end,G", "bottom", "Where it ends.", Place.CONVERSATION),
+    Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Place.CONVERSATION),
+    Command("conversation.right", "right,l", "right", "Scroll participants that do not fit.", Place.CONVERSATION),
+    Command("conversation.enter", "enter", "go to", "Go to the exchange in the list; of repeats, unfold them.", Place.CONVERSATION, show=True),
+    Command("conversation.unfold", "u", "unfold", "Unfold what repeats, or fold it again.", Place.CONVERSATION, show=True),
+    Command("conversation.unfold_all", "asterisk", "unfold all", "Unfold everything that repeats, or fold all.", Place.CONVERSATION),
+    Command("conversation.connection", "s", "connection", "Show only the connection of this line; again, show all.", Place.CONVERSATION, show=True),
+    Command("conversation.participants", "p", "who", "Choose the clients and brokers that are shown.", Place.CONVERSATION, show=True),
+    Command("conversation.follow", "F", "follow", "Stay with the newest; moving away stops it.", Place.CONVERSATION, show=True),
+    # ---- latency
+    Command("latency.slower", "up,k", "slower", "The range of latencies above.", Place.LATENCY),
+    Command("latency.faster", "down,j", "faster", "The range of latencies below.", Place.LATENCY),
+    Command("latency.slowest", "home,g", "slowest", "The slowest range.", Place.LATENCY),
+    Command("latency.fastest", "end,G", "fastest", "The fastest range.", Place.LATENCY),
+    Command("latency.earlier", "left,h", "earlier", "The slice of time before; before the first is all the time.", Place.LATENCY),
+    Command("latency.later", "right,l", "later", "The next slice of time.", Place.LATENCY),
+    Command("latency.page_earlier", "pageup,ctrl+b", "ten earlier", "Ten slices of time back.", Place.LATENCY),
+    Command("latency.page_later", "pagedown,space,ctrl+f", "ten later", "Ten slices of time on.", Place.LATENCY),
+    Command("latency.enter", "enter", "exchanges", "Show the exchanges of this range and time.", Place.LATENCY, show=True),
+    Command("latency.by", "b", "by", "Tell latencies apart by API, by broker or by client.", Place.LATENCY, show=True, line="by"),
+    Command("latency.waiting", "d", "waiting", "Count designed waiting as latency, such as that of a Fetch for records, or leave it out.", Place.LATENCY, show=True, line="waiting"),
+    Command("latency.lines", "p", "percentiles", "Draw percentiles over time, or how many there were.", Place.LATENCY, show=True, line="percentiles"),
+    # ---- lines to type in
+    Command("typing.accept", "tab", "take", "Take what is offered.", Place.TYPING, show=True),
+    Command("typing.down", "down", "next", "The next of what is offered, or of what was typed before.", Place.TYPING),
+    Command("typing.up", "up", "previous", "The one before.", Place.TYPING),
+    Command("typing.page_down", "pagedown", "page down", "A page of what is offered on.", Place.TYPING),
+    Command("typing.page_up", "pageup", "page up", "A page of what is offered back.", Place.TYPING),
+    Command("typing.close", "escape", "close", "Close what is offered, then the line.", Place.TYPING, show=True),
+    Command("typing.deep", "ctrl+t", "all fields", "Search in every field and in the bytes of exchanges, not only in what the list shows.", Place.SEARCHING, show=True),
+)  # fmt: skip
+"""All of them, in the order in which help shows them."""
+
+BY_NAME = {command.name: command for command in COMMANDS}
+BY_LINE = {command.line: command for command in COMMANDS if command.line}
+
+
+def of(place: Place) -> Iterator[Command]:
+    """Yield the commands of a place."""
+    return (command for command in COMMANDS if command.place is place)
+
+
+def bindings(place: Place) -> list[Binding]:
+    """Return the bindings of a place, for the ``BINDINGS`` of the class that has its actions."""
+    return [
+        Binding(
+            command.keys,
+            command.action,
+            command.title,
+            show=command.show,
+            tooltip=command.doc,
+            id=command.name,
+            priority=command.priority,
+        )
+        for command in of(place)
+        if command.keys
+    ]

@@ -1,0 +1,9 @@
+"""What the detail pane shows of an exchange: fields with their meaning, and the bytes they were read from.
+
+Knows nothing of Textual, like the session.
+"""
+
+from kproxy.tui.detail.make import detail_of
+from kproxy.tui.detail.nodes import SIDES, ByteBuffer, Detail, FieldNode, Role, Side, SideDetail
+
+__all__ = ["SIDES", "ByteBuffer", "Detail", "FieldNode", "Role", "Side", "SideDetail", "detail_of"]

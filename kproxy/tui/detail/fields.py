@@ -1,0 +1,247 @@
+"""A traced frame as nodes: every field with what is known of it, and every buffer of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from captures.exchanges import Exchange
+from captures.meaning import words
+from dissectors.domains import ERROR_CODE, Domain
+from dissectors.frames import DECOMPRESSED
+from dissectors.trace import Node
+from kproxy.cli.interventions import Changes
+from kproxy.cli.values import has_parts, parts_of, short
+from kproxy.tui.detail import batches
+from kproxy.tui.detail.inside import locate
+from kproxy.tui.detail.nodes import ByteBuffer, FieldNode, Role, Side
+from kproxy.tui.detail.secrets import Masks, merged, zeroed
+
+_DEEPEST = 30
+"""Levels of what is known beyond the fields; the sender decides how deep these are."""
+_TOO_DEEP = "…"
+_CUT_OFF = frozenset({"unaligned", "unreadable", "partial", "padding"})
+"""Bytes of a records field that are in no batch: nobody has looked for secrets there."""
+
+
+@dataclass(slots=True)
+class _Bytes:
+    """A buffer that is still being looked at."""
+
+    name: str
+    data: bytes
+    root: FieldNode
+    masked: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Fields:
+    """Makes nodes of what was traced.
+
+    :param changes: what kproxy made of the values
+    """
+
+    def __init__(self, exchange: Exchange, side: Side, changes: Changes) -> None:
+        self.nodes: dict[str, FieldNode] = {}
+        self._side = side
+        self._decoded = exchange.annotations.decoded
+        self._masks = Masks(exchange.annotations.masked)
+        self._changes = changes
+        self._buffers: list[_Bytes] = []
+
+    def begin(self, name: str, root: FieldNode, data: bytes) -> None:
+        """Begin with the bytes of the frame."""
+        self._buffers.append(_Bytes(name, data, root))
+        self.nodes[root.path] = root
+
+    @property
+    def frame(self) -> bytes:
+        """The bytes of the frame."""
+        return self._buffers[0].data
+
+    def hide(self, start: int, end: int) -> None:
+        """Mask bytes of the frame."""
+        self._buffers[0].masked.append((start, end))
+
+    def buffers(self, segments: tuple[int, ...], missing: int) -> tuple[ByteBuffer, ...]:
+        """Return all the bytes.
+
+        :param segments: of the frame
+        :param missing: bytes of the frame
+        """
+        found: list[ByteBuffer] = []
+        for made in self._buffers:
+            masked = merged(made.masked)
+            data = zeroed(made.data, masked) if masked else made.data
+            first = not found
+            found.append(
+                ByteBuffer(
+                    made.name, data, made.root, masked, segments if first else (), missing if first else 0
+                )
+            )
+        return tuple(found)
+
+    # ------------------------------------------------------------ fields
+    def add(self, node: Node, path: str, parent: FieldNode, limit: int) -> FieldNode:
+        """Add a field with all that is in it.
+
+        :param limit: where what follows it begins
+        """
+        return self._add(node, path, parent, limit, parent.buffer, "")
+
+    def _add(
+        self,
+        node: Node,
+        path: str,
+        parent: FieldNode,
+        limit: int,
+        buffer: int,
+        holder: str,
+        *,
+        hidden: bool = False,
+    ) -> FieldNode:
+        """Add a field.
+
+        :param holder: of what is in a records field, what kind of struct it is in
+        :param hidden: it is in something that is masked
+        """
+        children = node.children
+        name = node.name if isinstance(node.name, str) else f"[{node.name}]"
+        name = name.removeprefix(_INNER_MESSAGE)
+        incomplete = node.end < 0
+        end = max(limit, node.start) if incomplete else node.end
+        made = FieldNode(
+            name, path, Role.FIELD, node.kind, None, buffer, node.start, end, incomplete=incomplete
+        )
+        made.parent, made.declared, made.leaf = parent, node.field, children is None
+        if node.field is not None:
+            made.doc = node.field.doc
+        self.nodes[path] = made
+        parent.children.append(made)
+        parent.wire += 1
+        hidden = hidden or path in self._masks
+        if children is None:
+            self._fill_leaf(made, node, hidden=hidden or self._masks.within(path))
+        else:
+            self._fill_struct(made, node, children, hidden=hidden)
+        in_records = node.field is None and parent.kind in ("records", DECOMPRESSED)
+        if holder or in_records or node.kind == DECOMPRESSED:
+            self._name_part(made, node, holder)
+        self._add_known(made, hidden=hidden)
+        made.change = self._changes.beside(path)
+        return made
+
+    def _fill_leaf(self, made: FieldNode, node: Node, *, hidden: bool) -> None:
+        if hidden or (node.name in _CUT_OFF and node.field is None and self._masked_beside(made)):
+            made.masked = True
+            self._buffers[made.buffer].masked.append((made.start, made.end))
+            return
+        made.value = node.value
+        if node.field is not None and isinstance(node.value, int):
+            domain = node.field.type.domain
+            if domain is ERROR_CODE and node.value != 0:
+                made.error = True
+                for outer in made.ancestors():
+                    outer.troubled = True
+            made.note = _moment(domain, node.value)
+
+    def _masked_beside(self, made: FieldNode) -> bool:
+        holder = made.parent
+        return holder is not None and self._masks.within(holder.path)
+
+    def _fill_struct(self, made: FieldNode, node: Node, children: list[Node], *, hidden: bool) -> None:
+        path, buffer, limit = made.path, made.buffer, made.end
+        holder = batches.kind_of(node) if _is_part(node, made) else ""
+        if node.buffer is not None:
+            buffer, limit = len(self._buffers), len(node.buffer)
+            self._buffers.append(_Bytes(f"{_place(made)} decompressed", node.buffer, made))
+            made.opened = buffer
+        ends = [after.start for after in children[1:]] + [limit]
+        base = f"{path}.records[0]" if holder == "message" and not _is_inner_message(node) else path
+        for at, child in enumerate(children):
+            self._add(child, _path_of(node, child, path, base), made, ends[at], buffer, holder, hidden=hidden)
+        if made.opened is not None and self._buffers[made.opened].masked:
+            self._buffers[made.buffer].masked.append((made.start, made.end))
+
+    def _name_part(self, made: FieldNode, node: Node, holder: str) -> None:
+        """Say what something in a records field is."""
+        if made.leaf or made.name == "records" or made.opened is not None:
+            kind, made.doc = batches.meaning(holder, node.name)
+            made.kind = kind if made.leaf else "records"
+            if not made.masked:
+                made.note = batches.note(holder, node.name, node.value)
+        else:
+            made.kind = batches.kind_of(node)
+            made.note = batches.about(made.kind, node)
+        if node.name == "records":
+            announced = _announced(made)
+            if announced > len(made.children):
+                made.note = f"{len(made.children):,} of {announced:,} records"
+
+    # ------------------------------------------------------------ what is known beyond
+    def _add_known(self, made: FieldNode, *, hidden: bool) -> None:
+        said = self._decoded.get(made.path)
+        guess = self._decoded.get(f"{made.path}#guess")
+        if said is not None and has_parts(said):
+            self._add_inner(said, made.path, made, 0)
+            if isinstance(made.value, bytes) and not made.incomplete:
+                locate(made, made.value)
+        elif said is not None and not hidden:
+            made.note = said if isinstance(said, str) else short(said)
+        if guess is not None:
+            made.note = f"{made.note} ({guess})".lstrip()
+
+    def _add_inner(self, value: Any, path: str, parent: FieldNode, depth: int) -> None:
+        for name, item in parts_of(value):
+            here = f"{path}{name}" if name[:1] == "[" else f"{path}.{name}"
+            deeper = has_parts(item) and depth < _DEEPEST
+            node = FieldNode(name, here, Role.INNER, "", None, parent.buffer, parent.start, parent.end)
+            node.leaf, node.parent = not deeper, parent
+            node.masked = here in self._masks
+            node.value = None if deeper or node.masked else _TOO_DEEP if has_parts(item) else item
+            known = self._decoded.get(here)
+            if isinstance(known, str):
+                node.note = known
+            self.nodes.setdefault(here, node)
+            parent.children.append(node)
+            if deeper and not node.masked:
+                self._add_inner(item, here, node, depth + 1)
+
+
+_INNER_MESSAGE = "messages"
+
+
+def _is_part(node: Node, made: FieldNode) -> bool:
+    """Tell whether a struct is inside a records field: a batch, a record, a message or a header."""
+    return node.field is None and node.kind in ("", DECOMPRESSED) and made.name != "records"
+
+
+def _is_inner_message(node: Node) -> bool:
+    """Tell whether a message is one of a compressed set, or holds one."""
+    return isinstance(node.name, str) or any(child.buffer is not None for child in node.children or ())
+
+
+def _path_of(node: Node, child: Node, path: str, base: str) -> str:
+    """Return the path of a part as records are shown: those of message formats 0 and 1 look like later ones."""
+    if isinstance(child.name, str) and child.name.startswith(_INNER_MESSAGE):
+        return f"{path.removesuffix('.value')}.records{child.name.removeprefix(_INNER_MESSAGE)}"
+    return node.path_of(child, base)
+
+
+def _announced(records: FieldNode) -> int:
+    holder = records.parent
+    counts = [child.value for child in holder.children if child.name == "records_count"] if holder else []
+    return counts[0] if counts and isinstance(counts[0], int) else 0
+
+
+def _place(made: FieldNode) -> str:
+    """Name compressed records after the batch and, where there are several fields with records, what they belong to."""
+    path = made.path.partition(".")[2]
+    return path.removesuffix(".records").removesuffix(".value")
+
+
+def _moment(domain: Domain | None, value: int) -> str:
+    if domain is None or domain.name_of(value) is not None or value < 0:
+        return ""
+    if domain.rest == "timestamp_ms":
+        return words.moment(value)
+    return words.duration(value) if domain.rest == "duration_ms" and value >= 1000 else ""

@@ -1,0 +1,127 @@
+"""What the tree says of a field in one line: pieces of text, each with the class of what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from kproxy.tui.detail.nodes import FieldNode, Role
+
+_PREVIEW = 90
+"""Characters of what is said of the fields inside a folded one."""
+_PREVIEW_VALUE = 40
+"""Characters of one value of these."""
+
+
+class Class(StrEnum):
+    """What a piece of text, or a byte, is; widgets choose the colours."""
+
+    NAME = "name"
+    NUMBER = "number"
+    TEXT = "text"
+    DATA = "data"
+    NOTE = "note"
+    ERROR = "error"
+    CHANGE = "change"
+    COMMENT = "comment"
+    MUTED = "muted"
+    STRUCTURE = "structure"
+
+
+_SEARCHED = 1 << 16
+"""Characters of a value that a search looks at."""
+
+Piece = tuple[str, Class]
+
+_REMARKS = {Role.COMMENT: Class.COMMENT, Role.PROBLEM: Class.ERROR, Role.CHANGE: Class.CHANGE}
+_HIDDEN_NAMES = frozenset(
+    {"size", "length", "attributes", "crc", "key_length", "value_length", "headers_count"}
+)
+"""Fields that nobody looks for in a preview."""
+
+
+def value_class(node: FieldNode) -> Class:
+    """Return what the value of a leaf is."""
+    if node.error:
+        return Class.ERROR
+    if node.masked or node.value is None:
+        return Class.MUTED
+    if isinstance(node.value, str):
+        return Class.TEXT
+    return Class.DATA if isinstance(node.value, bytes) else Class.NUMBER
+
+
+def byte_class(node: FieldNode) -> Class:
+    """Return what the bytes of a field are; those of what has fields inside are lengths, counts and tags."""
+    return value_class(node) if node.leaf else Class.STRUCTURE
+
+
+def pieces(node: FieldNode, *, folded: bool) -> list[Piece]:
+    """Return the line of a field.
+
+    :param folded: say a few words of what is inside
+    """
+    if node.role in _REMARKS:
+        return [(f"{node.role.value} {node.name}", _REMARKS[node.role])]
+    found: list[Piece] = []
+    if node.role is Role.INNER:
+        found.append(("= ", Class.MUTED))
+    found.append((node.name, Class.NAME))
+    text = node.text()
+    if text:
+        found.append((f" {text}", value_class(node) if node.leaf else Class.MUTED))
+    if node.note:
+        # the name that belongs to an ID says more than that, and must not be what is cut
+        at = 1 if node.kind == "uuid" else len(found)
+        found.insert(at, (f"  {node.note}", Class.ERROR if node.error else Class.NOTE))
+    if node.change:
+        found.append((node.change, Class.CHANGE))
+    if node.incomplete and node.value is not None:
+        found.append(("  (incomplete)", Class.ERROR))
+    if folded and not node.leaf:
+        if node.troubled:
+            found.append(("  ! error inside", Class.ERROR))
+        if node.parent is not None and not node.note:
+            found.append((f"  {preview(node)[0]}", Class.MUTED))
+    return found
+
+
+def preview(node: FieldNode) -> tuple[str, bool]:
+    """Return the fields inside in a few words, and whether these are all there is to know."""
+    words: list[str] = []
+    complete, taken = True, 0
+    for text in _previews(node):
+        if taken + len(text) > _PREVIEW:
+            words.append("…")
+            return "  ".join(words), False
+        words.append(text)
+        taken += len(text) + 2
+    for child in node.children:
+        complete &= not child.below and not child.change and child.name not in _HIDDEN_NAMES
+    return "  ".join(words), complete
+
+
+def _previews(node: FieldNode) -> Iterator[str]:
+    for child in node.children:
+        if child.name in _HIDDEN_NAMES:
+            continue
+        name = "" if child.index is not None else f"{child.name} "
+        if child.leaf or child.kind in ("array", "records"):
+            note = f" {child.note}" if child.note and child.leaf else ""
+            yield f"{name}{child.text(_PREVIEW_VALUE)}{note}"
+        elif child.index is not None:
+            yield preview(child)[0]
+
+
+def searched(node: FieldNode) -> str:
+    """Return what a search in the tree looks at: the line, and the value as far as the line cuts it."""
+    line = "".join(text for text, _ in pieces(node, folded=False))
+    return f"{line}\n{whole(node.value, _SEARCHED)}" if isinstance(node.value, str | bytes) else line
+
+
+def whole(value: str | bytes, most: int) -> str:
+    """Return a value as text, without quotes; what is no text in it is replaced.
+
+    :param most: characters before it is cut
+    """
+    return value[:most] if isinstance(value, str) else value[:most].decode("utf-8", "replace")

@@ -1,0 +1,220 @@
+"""Small dialogs that every part of the UI asks with: one of several answers, or one line of text.
+
+Questions, labels and texts may hold what came from the wire; they are shown as they are, cleaned, and never as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.suggester import Suggester
+from textual.validation import ValidationResult, Validator
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from kproxy.tui.dialogs.base import Dialog, lines
+from kproxy.tui.safe import plain
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Value]):
+    """One answer to a question.
+
+    :ivar value: what the dialog returns
+    :ivar label: what it is called
+    :ivar key: a character that chooses it at once, empty for none
+    """
+
+    value: Value
+    label: str
+    key: str = ""
+
+
+class Ask(Dialog[Value | None], Generic[Value]):
+    """Asks a question with a list of answers. Returns the value of the one that was chosen, None after escape.
+
+    :param question: may have several lines
+    :param answers: the first is the one that Enter chooses unless another is selected
+    :param title: of the box
+    :param chosen: index of the answer that is selected at first
+    """
+
+    DEFAULT_CSS = """
+    Ask {
+        & > .box { min-width: 32; }
+        #question { width: auto; max-width: 76; max-height: 35vh; margin-bottom: 1; }
+        OptionList {
+            width: auto; min-width: 100%; height: auto; max-height: 50vh; padding: 0;
+            border: none; background: transparent;
+        }
+    }
+    """
+
+    def __init__(
+        self,
+        question: str | Content,
+        answers: Sequence[Answer[Value]],
+        *,
+        title: str = "",
+        chosen: int = 0,
+    ) -> None:
+        super().__init__()
+        self._question = lines(question)
+        self._answers = answers
+        self._title = plain(title)
+        self._chosen = chosen
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = self._title
+            yield Static(self._question, id="question")
+            yield OptionList(*(Option(self._line(answer)) for answer in self._answers), compact=True)
+
+    def _line(self, answer: Answer[Value]) -> Content:
+        if not any(other.key for other in self._answers):
+            return plain(answer.label)
+        return Content.assemble((f"{answer.key or ' '} ", "bold"), plain(answer.label))
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).highlighted = self._chosen
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(self._answers[event.option_index].value)
+
+    def on_key(self, event: events.Key) -> None:
+        for answer in self._answers:
+            if answer.key and event.character == answer.key:
+                event.stop()
+                self.dismiss(answer.value)
+                return
+
+
+def confirmation(
+    question: str | Content, *, yes: str = "yes", no: str = "no", title: str = "", safe: bool = True
+) -> Ask[bool]:
+    """Return a dialog that asks for yes or no; escape, which returns None, is a no.
+
+    :param yes: what is done, in a word or two
+    :param no: what is done instead
+    :param safe: whether Enter means no, as it should where something would be lost
+    """
+    answers = [Answer(True, yes, "y"), Answer(False, no, "n")]
+    return Ask(question, answers, title=title, chosen=1 if safe else 0)
+
+
+class Prompt(Dialog[str | None]):
+    """Asks for one line of text. Returns it, None after escape.
+
+    :param prompt: what is asked for; may have several lines
+    :param initial: text to begin with
+    :param validate: returns what is wrong with a text, empty if nothing is; a text that is wrong is not accepted
+    :param completions: returns texts that begin with what was typed; the first is offered, the right arrow takes it
+    :param title: of the box
+    :param placeholder: shown as long as nothing is typed
+    :param password: whether the text is hidden
+    """
+
+    DEFAULT_CSS = """
+    Prompt {
+        & > .box { width: 76; }
+        Input { padding: 0; background: $boost; }
+        #problem { color: $text-error; height: auto; max-height: 4; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "complete", "complete", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        prompt: str | Content,
+        initial: str = "",
+        *,
+        validate: Callable[[str], str] | None = None,
+        completions: Callable[[str], Sequence[str]] | None = None,
+        title: str = "",
+        placeholder: str = "",
+        password: bool = False,
+    ) -> None:
+        super().__init__()
+        self._prompt = lines(prompt)
+        self._initial = initial
+        self._validator = _Checked(validate) if validate is not None else None
+        self._suggester = _Completing(completions) if completions is not None else None
+        self._title = plain(title)
+        self._placeholder = placeholder
+        self._password = password
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = self._title
+            box.border_subtitle = "enter: accept   escape: cancel"
+            yield Static(self._prompt, id="prompt")
+            yield Input(
+                self._initial,
+                self._placeholder,
+                password=self._password,
+                suggester=self._suggester,
+                validators=self._validator,
+                validate_on=["changed", "submitted"],
+                select_on_focus=False,
+                compact=True,
+            )
+            yield Static(id="problem")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._tell(event.validation_result)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.validation_result is None or event.validation_result.is_valid:
+            self.dismiss(event.value)
+            return
+        self._tell(event.validation_result)
+
+    def _tell(self, result: ValidationResult | None) -> None:
+        problems = result.failure_descriptions if result is not None else []
+        self.query_one("#problem", Static).update(lines("\n".join(f"✗ {problem}" for problem in problems)))
+
+    def action_complete(self) -> None:
+        """Take the completion that is offered."""
+        field = self.query_one(Input)
+        field.cursor_position = len(field.value)
+        field.action_cursor_right()
+
+
+class _Checked(Validator):
+    """Makes a function that tells what is wrong into a validator."""
+
+    def __init__(self, problem: Callable[[str], str]) -> None:
+        super().__init__()
+        self._problem = problem
+
+    def validate(self, value: str) -> ValidationResult:
+        problem = self._problem(value)
+        return self.failure(problem) if problem else self.success()
+
+
+class _Completing(Suggester):
+    """Offers the first of some texts that goes on from what was typed."""
+
+    def __init__(self, completions: Callable[[str], Sequence[str]]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._completions = completions
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return next(
+            (text for text in self._completions(value) if text.startswith(value) and text != value), None
+        )

@@ -1,0 +1,60 @@
+"""The comment of an exchange, as text of several lines."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Static, TextArea
+
+from kproxy.tui.dialogs.base import Dialog
+
+
+class CommentDialog(Dialog[str | None]):
+    """Edits a comment. Returns its text, empty to take it away, or None if it stays as it was.
+
+    Enter makes a new line, so F2 or ctrl+s keeps the comment: not every terminal tells ctrl+enter from Enter.
+
+    :param number: of the exchange
+    :param text: the comment that it has
+    """
+
+    DEFAULT_CSS = """
+    CommentDialog {
+        & > .box { width: 76; max-width: 100%; }
+        TextArea {
+            height: 10; max-height: 60vh; padding: 0;
+            border: none; background: $boost;
+            &:focus { border: none; }
+        }
+        #hint { color: $text-muted; height: auto; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f2,ctrl+s", "keep", "keep", priority=True),
+    ]
+
+    def __init__(self, number: int, text: str = "") -> None:
+        super().__init__()
+        self._number = number
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = f"comment on exchange {self._number:,}"
+            box.border_subtitle = "F2 or ctrl+s: keep   escape: cancel"
+            yield TextArea(self._text, soft_wrap=True, compact=True, tab_behavior="focus")
+            yield Static("Comments are written to pcapng files, as comments of packets.", id="hint")
+
+    def on_mount(self) -> None:
+        area = self.query_one(TextArea)
+        area.move_cursor(area.document.end)
+        area.focus()
+
+    def action_keep(self) -> None:
+        """Return the text."""
+        text = self.query_one(TextArea).text.strip()
+        self.dismiss(text)

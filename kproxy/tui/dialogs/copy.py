@@ -1,0 +1,243 @@
+"""Copying exchanges: the formats there are, with what each makes of the exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from captures.exchanges import Exchange
+from captures.meaning import words
+from kproxy.cli.output import replacing
+from kproxy.copying import CannotCopyError, Context, Format, formats_of
+from kproxy.tui import clipboard
+from kproxy.tui.dialogs.ask import Prompt, confirmation
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.file_names import completions, problem_of
+from kproxy.tui.safe import clean, cut, plain
+from kproxy.tui.session import Session
+from kproxy.tui.session.access import Access
+from kproxy.tui.session.engine import Priority
+
+MOST_EXCHANGES = 1_000
+"""Copying is for what is pasted; more is for a file."""
+
+_SHOWN_LINES = 400
+_SHOWN_COLUMNS = 400
+_FEW_LINES = 4
+_SHOWN_CHARACTERS = 8_000
+_STEP = 0.01
+
+
+class CopyDialog(Dialog[str | None]):
+    """Offers the formats of exchanges. Returns what was done, to be told; None after escape.
+
+    :param session: theirs
+    :param numbers: which ones
+    """
+
+    DEFAULT_CSS = """
+    CopyDialog {
+        & > .box { width: 100%; max-width: 140; height: 90%; }
+        #formats {
+            width: 30; height: 1fr; padding: 0; border: none; border-right: solid $primary-muted;
+            background: transparent; overflow-x: hidden;
+        }
+        #preview { width: 1fr; height: 1fr; padding-left: 1; overflow-x: auto; }
+        #text { width: auto; height: auto; text-wrap: nowrap; }
+        #text.wrapped { width: 100%; text-wrap: wrap; }
+        #text.problem { color: $text-error; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "file", "to a file"),
+        Binding("enter", "copy", "copy", priority=True),
+        Binding("j", "next(1)", "next", show=False),
+        Binding("k", "next(-1)", "previous", show=False),
+    ]
+
+    def __init__(self, session: Session, numbers: Sequence[int]) -> None:
+        super().__init__()
+        self._session = session
+        self._numbers = numbers
+        self._exchanges: list[Exchange] = []
+        self._formats: list[Format] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = f"copy {_title(self._numbers)} as"
+            box.border_subtitle = "enter: copy   f: to a file   tab: scroll   escape: close"
+            with Horizontal():
+                yield OptionList(id="formats", compact=True)
+                with VerticalScroll(id="preview"):
+                    yield Static(id="text")
+
+    @work(group="load")
+    async def on_mount(self) -> None:
+        """Show the formats there are."""
+        options = self.query_one(OptionList)
+        options.focus()
+        try:
+            self._exchanges = await self._session.run(taking(self._numbers), Priority.LOOK)
+            formats = await self._session.run(lambda _: formats_of(self._exchanges), Priority.LOOK)
+        except LookupError as error:
+            self._tell_problem(str(error))
+            return
+        self._formats = formats
+        options.add_options(Option(each.title, id=each.name) for each in formats)
+        options.highlighted = 0
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        self._show(self._formats[event.option_index])
+
+    @property
+    def _format(self) -> Format | None:
+        index = self.query_one(OptionList).highlighted
+        return None if index is None else self._formats[index]
+
+    # ------------------------------------------------------------ the preview
+    @work(group="preview", exclusive=True)
+    async def _show(self, form: Format) -> None:
+        make = making(form, self._exchanges, self._session)
+        try:
+            content, wrapped = await self._session.run(lambda access: preview(make(access)), Priority.LOOK)
+        except CannotCopyError as error:
+            self._tell_problem(str(error))
+            return
+        shown = self.query_one("#text", Static)
+        shown.remove_class("problem")
+        shown.set_class(wrapped, "wrapped")
+        shown.update(content)
+        self.query_one("#preview", VerticalScroll).scroll_home(animate=False)
+
+    async def _text(self, form: Format) -> str:
+        return await self._session.run(making(form, self._exchanges, self._session), Priority.LOOK)
+
+    def _tell_problem(self, problem: str) -> None:
+        shown = self.query_one("#text", Static)
+        shown.add_class("problem", "wrapped")
+        shown.update(plain(f"✗ {problem}"))
+
+    # ------------------------------------------------------------ keys
+    def action_next(self, by: int) -> None:
+        """Go to the next format, or the one before."""
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
+
+    @work(group="copy", exclusive=True)
+    async def action_copy(self) -> None:
+        """Copy in the chosen format."""
+        form = self._format
+        if form is None:
+            return
+        try:
+            text = await self._text(form)
+        except CannotCopyError:
+            self.app.bell()  # the preview says why
+            return
+        copied = await clipboard.copy(self.app, text)
+        if copied.done:
+            self.dismiss(f"{form.title}: {copied.said}")
+            return
+        self._tell_problem(f"{copied.said}: f writes it to a file")
+
+    @work(group="copy", exclusive=True)
+    async def action_file(self) -> None:
+        """Write the chosen format to a file."""
+        form = self._format
+        if form is None:
+            return
+        try:
+            text = await self._text(form)
+        except CannotCopyError:
+            self.app.bell()
+            return
+        initial = f"exchange-{self._numbers[0]}{form.suffix}"
+        name = await self.app.push_screen_wait(
+            Prompt(
+                f"File for the {form.title}",
+                initial,
+                title="write to a file",
+                validate=problem_of,
+                completions=completions,
+            )
+        )
+        if name is None:
+            return
+        path = Path(name).expanduser()
+        if path.exists() and not await self.app.push_screen_wait(
+            confirmation(f"{path} exists.", yes="overwrite it", no="keep it", title="write to a file")
+        ):
+            return
+        try:
+            await asyncio.to_thread(_write, path, text)
+        except OSError as error:
+            self._tell_problem(f"{path} could not be written: {error.strerror or error}")
+            return
+        self.dismiss(f"{form.title}: {words.size(len(text.encode()))} written to {path}")
+
+
+def taking(numbers: Sequence[int]) -> Callable[[Access], Generator[None, None, list[Exchange]]]:
+    """Return a job that decodes exchanges, no more than may be copied."""
+
+    def take(access: Access) -> Generator[None, None, list[Exchange]]:
+        taken = []
+        began = time.perf_counter()
+        for number in numbers[:MOST_EXCHANGES]:
+            taken.append(access.exchange(number))
+            if time.perf_counter() - began > _STEP:
+                yield
+                began = time.perf_counter()
+        return taken
+
+    return take
+
+
+def making(form: Format, exchanges: Sequence[Exchange], session: Session) -> Callable[[Access], str]:
+    """Return a job that puts exchanges into a format."""
+
+    def make(access: Access) -> str:
+        context = Context(access.capture, session.zone, session.show_secrets)
+        return form.text(exchanges, context)
+
+    return make
+
+
+def preview(text: str) -> tuple[Content, bool]:
+    """Return the beginning of a text as it is to be shown, line by line, and whether lines are to be wrapped.
+
+    Columns have to stay columns; but of lines that are long and few, such as JSON, there would be too little to see.
+    """
+    text = text.removesuffix("\n")
+    wrapped = text.count("\n") < _FEW_LINES
+    most = _SHOWN_CHARACTERS if wrapped else _SHOWN_COLUMNS
+    lines = text.split("\n", _SHOWN_LINES)
+    more = [f"… {lines.pop().count(chr(10)) + 1:,} more lines"] if len(lines) > _SHOWN_LINES else []
+    shown = [cut(clean(line[: most + 1].expandtabs()), most) for line in lines]
+    return Content("\n".join([*shown, *more])), wrapped
+
+
+def _title(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"exchange {numbers[0]:,}"
+    if len(numbers) > MOST_EXCHANGES:
+        return f"the first {MOST_EXCHANGES:,} of {len(numbers):,} exchanges"
+    return f"{len(numbers):,} exchanges"
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(str(path)) as file:
+        file.write(text.encode())

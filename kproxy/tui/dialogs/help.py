@@ -1,0 +1,200 @@
+"""Help: keys, the filter language, and what there is to know of this run; searchable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.widget import Widget
+from textual.widgets import Input, Static, TabbedContent, TabPane, Tabs
+
+from kproxy.tui.commands import BY_NAME, Place
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.manual import NAME, Section, about_sections, filter_sections, found, key_sections
+
+TABS = {"keys": "keys", "filter": "filter language", "about": "about"}
+WIDE = 100
+"""Columns of the terminal from which there is room for everything."""
+MOST_ALIGNED = 20
+"""Cells of a first column that are kept free in all tables of its kind."""
+LEAST_PROSE = 30
+"""Cells of a second column, which is the one with sentences, before the others are folded."""
+
+
+class HelpDialog(Dialog[None]):
+    """Shows help. Returns nothing.
+
+    :param focused: what has the focus; the keys of its place come first
+    :param keymap: what is changed of the keys
+    :param about: what there is to say of this run, see :func:`kproxy.tui.manual.about_sections`
+    :param tab: the part to begin with, one of :data:`TABS`
+    """
+
+    DEFAULT_CSS = """
+    HelpDialog {
+        & > .box { width: 124; height: 100%; }
+        TabbedContent { height: 1fr; }
+        TabPane { padding: 0; }
+        VerticalScroll { height: 1fr; }
+        .text { width: 1fr; }
+        #search { padding: 0; background: $boost; display: none; }
+        #search.-open { display: block; }
+    }
+    """
+
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark,f1,q", "dismiss", "close"),
+        Binding("escape", "back", "back", show=False),
+        Binding("slash,f", "search", "search"),
+        Binding("tab,right,l", "tab(1)", "next part"),
+        Binding("shift+tab,left,h", "tab(-1)", "part before", show=False),
+        Binding("down,j", "move('scroll_down')", show=False),
+        Binding("up,k", "move('scroll_up')", show=False),
+        Binding("pagedown,space,ctrl+f", "move('scroll_page_down')", show=False),
+        Binding("pageup,ctrl+b", "move('scroll_page_up')", show=False),
+        Binding("home,g", "move('scroll_home')", show=False),
+        Binding("end,G", "move('scroll_end')", show=False),
+    ]
+
+    def __init__(
+        self,
+        focused: Widget | None,
+        keymap: Mapping[str, str],
+        about: Sequence[Section] | None = None,
+        *,
+        tab: str = "keys",
+    ) -> None:
+        super().__init__()
+        self._texts: dict[str, Sequence[Section]] = {
+            "keys": key_sections(places_of(focused), keymap),
+            "filter": filter_sections(),
+            "about": about_sections() if about is None else about,
+        }
+        self._first = tab
+        self._drawn: dict[str, tuple[str, bool]] = {}
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "help"
+            box.border_subtitle = "tab: next part   /: search   q: close"
+            with TabbedContent(initial=self._first):
+                for name, title in TABS.items():
+                    with TabPane(title, id=name), VerticalScroll(can_focus=False):
+                        yield Static(classes="text")
+            yield Input(id="search", placeholder="words that a line has to have", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(Tabs).can_focus = False
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
+        event.stop()
+        self._show()
+
+    def _show(self) -> None:
+        """Draw the part that is shown, unless it is as it has to be."""
+        part, search, narrow = self.query_one(TabbedContent).active, self._search, self.size.width < WIDE
+        if self._drawn.get(part) == (search, narrow) or part not in self._texts:
+            return
+        self._drawn[part] = (search, narrow)
+        shown = found(self._texts[part], search)
+        nothing = Text(f"Nothing here has {search!r} in it.")
+        text = drawn(shown, narrow=narrow) if shown else nothing
+        self.query_one(f"#{part} .text", Static).update(text)
+
+    @property
+    def _search(self) -> str:
+        return self.query_one(Input).value.strip()
+
+    def action_search(self) -> None:
+        """Begin to search."""
+        field = self.query_one(Input)
+        field.add_class("-open")
+        field.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.set_focus(None)
+
+    def action_back(self) -> None:
+        """End the search, or close."""
+        field = self.query_one(Input)
+        if not field.has_class("-open"):
+            self.dismiss()
+            return
+        field.value = ""
+        field.remove_class("-open")
+        self.set_focus(None)
+
+    def action_tab(self, step: int) -> None:
+        """Go to another part."""
+        tabs = self.query_one(TabbedContent)
+        names = list(TABS)
+        tabs.active = names[(names.index(tabs.active) + step) % len(names)]
+
+    def action_move(self, method: str) -> None:
+        """Scroll the part that is shown."""
+        pane = self.query_one(TabbedContent).active_pane
+        if pane is not None:
+            getattr(pane.query_one(VerticalScroll), method)(animate=False)
+
+
+def places_of(focused: Widget | None) -> list[Place]:
+    """Return the places that a widget is in or at, the innermost first."""
+    nodes = focused.ancestors_with_self if focused is not None else ()
+    classes = (kind for node in nodes for kind in type(node).__mro__)
+    bound = (binding for kind in classes for binding in kind.__dict__.get("BINDINGS", ()))
+    names = (binding.id for binding in bound if isinstance(binding, Binding))
+    return list(dict.fromkeys(BY_NAME[name].place for name in names if name in BY_NAME))
+
+
+def drawn(sections: Sequence[Section], *, narrow: bool = False) -> Group:
+    """Return sections as tables for a terminal; those with the same header have a first column of one width.
+
+    :param narrow: whether names for the configuration file are left out
+    """
+    widths: dict[tuple[str, ...], int] = {}
+    for section in sections:
+        cells = [len(row[0].replace("`", "")) for row in section.rows]
+        widths[section.header] = max([widths.get(section.header, 0), *cells])
+    parts: list[RenderableType] = []
+    for section in sections:
+        if section.title:
+            parts.append(Text(section.title.upper(), style="bold underline"))
+        for text in section.text:
+            parts += [_inline(text), Text()]
+        if section.rows:
+            left_out = narrow and section.header[-1] == NAME
+            columns = len(section.header) - left_out
+            parts += [_table(section, columns, min(widths[section.header], MOST_ALIGNED)), Text()]
+    return Group(*parts)
+
+
+def _table(section: Section, columns: int, width: int) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=any(section.header))
+    least = (width, LEAST_PROSE)
+    for index, title in enumerate(section.header[:columns]):
+        room = least[index] if index < len(least) else None
+        table.add_column(title, header_style="dim", overflow="fold", min_width=room)
+    for row in section.rows:
+        table.add_row(*map(_inline, row[:columns]))
+    return table
+
+
+def _inline(text: str) -> Text:
+    """Return text with what stands between backticks in bold."""
+    pieces = text.split("`")
+    return Text.assemble(*((piece, "bold" if index % 2 else "") for index, piece in enumerate(pieces)))

@@ -1,0 +1,129 @@
+"""Leaving the UI of a proxy: who is still connected through it, and what is to become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from captures.meaning import words
+from kproxy.cli.tables import Column
+from kproxy.cli.times import span
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.live.state import Connection
+from kproxy.tui.safe import plain
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted
+
+_MOST_ROWS = 12
+
+
+Leaving = Literal["end", "background"]
+"""What becomes of the proxy: it ends when requests in flight have their answers, or goes on without the UI."""
+
+
+class Leave(Dialog[Leaving | None]):
+    """Asks what is to become of the proxy. Returns None to stay.
+
+    :param connections: that are open
+    :param may_leave: whether the proxy can go on without the UI
+    :param held: how many messages are held; they go on in any case
+    :param run: by which it can be found again
+    """
+
+    DEFAULT_CSS = """
+    Leave {
+        & > .box { width: 100; max-width: 100%; }
+        #question { height: auto; margin-bottom: 1; }
+        RowTable { height: auto; max-height: 50vh; margin-bottom: 1; }
+        OptionList {
+            height: auto; padding: 0; border: none; background: transparent;
+        }
+    }
+    """
+
+    def __init__(
+        self,
+        connections: Sequence[Connection],
+        *,
+        may_leave: bool = False,
+        held: int = 0,
+        run: str = "",
+    ) -> None:
+        super().__init__()
+        self._connections = connections
+        self._held = held
+        self._answers: list[tuple[Leaving | None, str]] = [
+            ("end", "end the proxy: requests in flight get their answers, then connections are closed")
+        ]
+        if may_leave:
+            again = f" (kproxy attach --run {run} shows it again)" if run else ""
+            self._answers.append(("background", f"leave it running in the background{again}"))
+        self._answers.append((None, "stay"))
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "leave"
+            box.border_subtitle = "enter: choose   escape: stay"
+            yield Static(Content("\n").join(map(plain, self._question())), id="question")
+            if self._connections:
+                table = RowTable(_COLUMNS)
+                table.styles.height = 1 + min(len(self._connections), _MOST_ROWS)
+                yield table
+            yield OptionList(*(Option(plain(label)) for _, label in self._answers), compact=True)
+
+    def _question(self) -> list[str]:
+        count = len(self._connections)
+        in_flight = sum(each.in_flight for each in self._connections)
+        said = [
+            f"{words.counted(count, 'connection')} open through this proxy, "
+            f"{words.counted(in_flight, 'request')} in flight."
+            if count
+            else "No connections are open through this proxy."
+        ]
+        if self._held:
+            said.append(f"{words.counted(self._held, 'message')} held; without the UI nothing stays held.")
+        return said
+
+    def on_mount(self) -> None:
+        if self._connections:
+            self.query_one(RowTable).set_rows([_row(each) for each in self._connections])
+        answers = self.query_one(OptionList)
+        # what ends connections is not chosen by pressing Enter once too often
+        answers.highlighted = len(self._answers) - 1 if self._connections else 0
+        answers.focus()
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(self._answers[event.option_index][0])
+
+
+_COLUMNS = [
+    Column("client", least=12),
+    Column("address", least=14, rank=2),
+    Column("broker", least=14, rank=1),
+    Column("in flight", right=True),
+    Column("held", right=True),
+    Column("open for", right=True, rank=3),
+]
+
+
+def _row(connection: Connection) -> Row:
+    return Row(
+        connection.number,
+        (
+            connection.client_id or Cell("(not known yet)", Role.MUTED),
+            connection.client,
+            connection.broker,
+            counted(connection.in_flight),
+            counted(connection.held, Role.WARNING),
+            Cell(span(connection.age), Role.MUTED, connection.age),
+        ),
+    )

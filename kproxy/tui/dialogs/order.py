@@ -1,0 +1,118 @@
+"""The dialog in which one chooses by what the list is ordered."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from kproxy.tui.columns import COLUMNS, Column, column, field_names, field_problem
+from kproxy.tui.dialogs.ask import Prompt
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.profiles import Profile
+from kproxy.tui.safe import fit, plain
+from kproxy.tui.session.published import Order
+
+_BY_NUMBER = "number"
+
+
+def orders(profile: Profile) -> list[Column]:
+    """Return columns by which the list can be ordered, no two by the same: first those that are shown."""
+    columns = [column(each.column) for each in profile.columns] + list(COLUMNS.values())
+    found: dict[str, Column] = {}
+    for each in columns:
+        if each.order:
+            found.setdefault(each.order, each)
+    return list(found.values())
+
+
+class OrderDialog(Dialog[Order | None]):
+    """Chooses an order. Returns it, None after escape.
+
+    :param profile: the columns that are shown
+    :param order: what holds now, None for by number
+    """
+
+    DEFAULT_CSS = """
+    OrderDialog {
+        & > .box { width: 72; height: 100%; }
+        OptionList {
+            height: 1fr; padding: 0; border: none; background: transparent;
+            text-wrap: nowrap; text-overflow: ellipsis;
+        }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor(1)", "down", show=False),
+        Binding("k", "cursor(-1)", "up", show=False),
+        Binding("v", "falling", "largest first"),
+        Binding("plus", "field", "by a field"),
+    ]
+
+    def __init__(self, profile: Profile, order: Order | None) -> None:
+        super().__init__()
+        self._columns = orders(profile)
+        self._order = order or Order(_BY_NUMBER)
+
+    def compose(self) -> ComposeResult:
+        """Yield the list."""
+        with Vertical(classes="box") as box:
+            box.border_title = "order by"
+            box.styles.max_height = len(self._columns) + 2
+            box.border_subtitle = "enter: smallest first, again: turn   v: largest first   +: field"
+            yield OptionList(*(Option(plain(self._label(each))) for each in self._columns), compact=True)
+
+    def on_mount(self) -> None:
+        """Begin with what holds now."""
+        names = [each.order for each in self._columns]
+        self._list.highlighted = names.index(self._order.column) if self._order.column in names else 0
+
+    @property
+    def _list(self) -> OptionList:
+        return self.query_one(OptionList)
+
+    def _label(self, each: Column) -> str:
+        arrow = " "
+        if each.order == self._order.column:
+            arrow = "▼" if self._order.descending else "▲"
+        return f"{arrow} {fit(each.id, 16)} {each.doc}"
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        name = self._columns[event.option_index].order
+        turned = name == self._order.column and not self._order.descending
+        self.dismiss(Order(name, descending=turned))
+
+    def action_cursor(self, by: int) -> None:
+        """Go to the next column, or the one before."""
+        if by > 0:
+            self._list.action_cursor_down()
+        else:
+            self._list.action_cursor_up()
+
+    def action_falling(self) -> None:
+        """Order by the column, largest first."""
+        self.dismiss(Order(self._columns[self._list.highlighted or 0].order, descending=True))
+
+    def action_field(self) -> None:
+        """Ask for a field to order by."""
+        self.app.push_screen(
+            Prompt(
+                "Name of a field, or the path of one. Every exchange in the list is decoded for it.",
+                validate=field_problem,
+                completions=field_names,
+                title="order by a field",
+            ),
+            self._by_field,
+        )
+
+    def _by_field(self, name: str | None) -> None:
+        if name is not None:
+            self.dismiss(Order(name))

@@ -1,0 +1,70 @@
+"""The dialog in which one chooses who is shown in a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import SelectionList
+from textual.widgets.selection_list import Selection
+
+from captures.analysis.conversation import Participant
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.safe import plain
+
+
+class ParticipantsDialog(Dialog[frozenset[Participant]]):
+    """Lists clients and brokers; returns those that are ticked, None if it is closed.
+
+    :param participants: who there is
+    :param chosen: who is ticked at first
+    """
+
+    DEFAULT_CSS = """
+    ParticipantsDialog SelectionList { width: 60; max-width: 100%; height: auto; max-height: 20; border: none; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "apply", "show these", priority=True),
+        Binding("a", "all", "all or none"),
+    ]
+
+    def __init__(self, participants: Sequence[Participant], chosen: AbstractSet[Participant]) -> None:
+        super().__init__()
+        self._participants = participants
+        self._chosen = chosen
+
+    def compose(self) -> ComposeResult:
+        """Yield the list."""
+        with Vertical(classes="box") as box:
+            box.border_title = "who is shown"
+            box.border_subtitle = "space ticks, a all, enter shows"
+            yield SelectionList[Participant](
+                *(Selection(plain(_label(each)), each, each in self._chosen) for each in self._participants)
+            )
+
+    def action_apply(self) -> None:
+        """Close it, and show who is ticked."""
+        self.dismiss(frozenset(self._list.selected))
+
+    def action_all(self) -> None:
+        """Tick all, or none if all are."""
+        if len(self._list.selected) == len(self._participants):
+            self._list.deselect_all()
+        else:
+            self._list.select_all()
+
+    @property
+    def _list(self) -> SelectionList[Participant]:
+        return self.query_one(SelectionList)
+
+
+def _label(participant: Participant) -> str:
+    kind = "client" if participant.is_client else "broker"
+    if participant.name == participant.address:
+        return f"{kind}  {participant.name}"
+    return f"{kind}  {participant.name}  {participant.address}"

@@ -1,0 +1,105 @@
+"""The dialog behind ``!``: filters made of what is selected, and what becomes of the one that is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.quick_filters import QuickFilter, Use, combined
+from kproxy.tui.safe import clean, cut, plain
+
+_LONGEST_LABEL = 60
+
+
+class QuickFilterDialog(Dialog[tuple[QuickFilter, Use] | None]):
+    """Offers filters. Returns the one that was chosen with its use, None after escape.
+
+    :param offers: the filters, the best first
+    :param present: the filter that holds now, empty if none does
+    :param title: what they were made of
+    """
+
+    DEFAULT_CSS = """
+    QuickFilterDialog {
+        & > .box { width: 76; }
+        OptionList {
+            width: 100%; height: auto; max-height: 60vh; padding: 0; border: none; background: transparent;
+            text-wrap: nowrap; text-overflow: ellipsis;
+        }
+        #result { height: 2; margin-top: 1; color: $text-muted; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o,enter", "use('ONLY')", "only", tooltip="Show only what fits it."),
+        Binding("h,exclamation_mark", "use('HIDE')", "hide", tooltip="Hide what fits it."),
+        Binding("a", "use('ALSO')", "also", tooltip="Show what fits it, beside what is shown now."),
+        Binding("r", "use('REPLACE')", "replace", tooltip="Put it in the place of the present filter."),
+        Binding("j", "down", "down", show=False),
+        Binding("k", "up", "up", show=False),
+    ]
+
+    def __init__(
+        self, offers: Sequence[QuickFilter], present: str = "", *, title: str = "quick filter"
+    ) -> None:
+        super().__init__()
+        self._offers = offers
+        self._present = present
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = plain(self._title)
+            box.border_subtitle = (
+                "enter/o only  h hide  a also  r replace" if self._present else "enter/o only  h hide"
+            )
+            yield OptionList(
+                *(Option(Content(cut(clean(offer.label), _LONGEST_LABEL))) for offer in self._offers),
+                compact=True,
+            )
+            yield Static("", id="result")
+
+    def on_mount(self) -> None:
+        if self._offers:
+            self.query_one(OptionList).highlighted = 0
+        else:
+            self.query_one("#result", Static).update(Content("there is nothing to make a filter of here"))
+
+    @property
+    def _highlighted(self) -> QuickFilter | None:
+        index = self.query_one(OptionList).highlighted
+        return None if index is None else self._offers[index]
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Show what the filter would be."""
+        event.stop()
+        offer = self._offers[event.option_index]
+        only = combined(self._present, offer.text, Use.ONLY)
+        self.query_one("#result", Static).update(plain(only))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take a filter that was clicked, or chosen by enter."""
+        event.stop()
+        self.dismiss((self._offers[event.option_index], Use.ONLY))
+
+    def action_use(self, name: str) -> None:
+        """Take the highlighted filter."""
+        offer, use = self._highlighted, Use[name]
+        if offer is not None and (self._present or use in (Use.ONLY, Use.HIDE)):
+            self.dismiss((offer, use))
+
+    def action_down(self) -> None:
+        """Go to the next filter."""
+        self.query_one(OptionList).action_cursor_down()
+
+    def action_up(self) -> None:
+        """Go to the filter before."""
+        self.query_one(OptionList).action_cursor_up()

@@ -1,0 +1,343 @@
+"""Replaying from the UI: to which brokers, what the plan is, how it goes on, and what came back otherwise.
+
+Nothing is sent before the plan was shown. One request that was replayed is shown with both responses at once; of
+several there is a table first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import ClassVar
+
+import click
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import ContentSwitcher, Input, ProgressBar, Static
+
+from captures.meaning import words
+from dissectors.apis import api_name
+from kproxy.cli.brokers import Brokers, security_of
+from kproxy.cli.replay_tables import closing_sentences, plan_sentences
+from kproxy.cli.tables import Column
+from kproxy.replay import permission
+from kproxy.replay.plan import PlanRow
+from kproxy.tui.dialogs.base import Dialog, lines
+from kproxy.tui.dialogs.comparison import Comparison, milliseconds_cell, verdict
+from kproxy.tui.live.replaying import (
+    Answered,
+    Collected,
+    Planned,
+    ReplayError,
+    Replaying,
+    Wish,
+    collecting,
+    planned,
+)
+from kproxy.tui.safe import plain
+from kproxy.tui.session import Session
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted
+
+ASK, PLAN, RESULTS = "ask", "plan", "results"
+
+_TICK = 0.2  # seconds
+_SUBTITLES = {
+    ASK: "enter: plan   tab: next field   escape: close",
+    PLAN: "enter: send   escape: back",
+    RESULTS: "enter: compare   escape: stop or close",
+}
+
+
+class ReplayDialog(Dialog[str]):
+    """Replays exchanges. Returns the brokers as they were typed, to be offered again; empty if none were.
+
+    :param numbers: of the exchanges
+    :param brokers: to begin with, ``host:port,...``
+    """
+
+    DEFAULT_CSS = """
+    ReplayDialog {
+        & > .box { width: 96%; max-width: 150; height: auto; }
+        ContentSwitcher { height: auto; max-height: 100%; }
+        #ask, #plan, #results, #writes { height: auto; max-height: 100%; }
+        #ask { overflow-y: auto; }
+        Input { padding: 0; background: $boost; margin-bottom: 1; }
+        RowTable { height: auto; max-height: 50vh; }
+        #about { height: auto; margin-bottom: 1; }
+        #problem { height: auto; max-height: 6; color: $text-error; }
+        #plan-said, #results-said { height: auto; max-height: 6; margin-top: 1; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back"),
+        Binding("enter", "next", "next"),
+    ]
+
+    def __init__(self, session: Session, numbers: Sequence[int], brokers: str = "") -> None:
+        super().__init__()
+        self._session = session
+        self._numbers = numbers
+        self._brokers = brokers
+        self._collected: Collected | None = None
+        self._planned: Planned | None = None
+        self._replaying: Replaying | None = None
+        self._shown = -1
+        self._running = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = f"replay {words.counted(len(self._numbers), 'exchange')}"
+            box.border_subtitle = _SUBTITLES[ASK]
+            with ContentSwitcher(initial=ASK):
+                with Vertical(id=ASK):
+                    yield Static(id="about")
+                    yield Static("Brokers to send to, host:port,...")
+                    yield Input(self._brokers, "localhost:9092", id="brokers", compact=True)
+                    yield Static("Speed: 1 as recorded, 10 ten times as fast, max as fast as answers come")
+                    yield Input("max", id="speed", compact=True)
+                    yield Static("Kafka client properties for TLS and SASL: a file, or nothing")
+                    yield Input("", "client.properties", id="config", compact=True)
+                    with Vertical(id="writes"):
+                        yield Static(id="writing")
+                        yield Input("", "none of them", id="allow", compact=True)
+                with Vertical(id=PLAN):
+                    yield RowTable(_PLAN, empty="Nothing can be sent.", id="plan-table")
+                    yield Static(id="plan-said")
+                with Vertical(id=RESULTS):
+                    yield ProgressBar(show_eta=False)
+                    yield RowTable(_RESULTS, empty="No answers yet.", id="results-table")
+                    yield Static(id="results-said")
+            yield Static(id="problem")
+
+    def on_mount(self) -> None:
+        self.query_one("#writes").display = False
+        self.query_one("#brokers", Input).focus()
+        self.set_interval(_TICK, self._renew)
+        self._collect()
+
+    def _tell(self, problem: str) -> None:
+        self.query_one("#problem", Static).update(lines(f"✗ {problem}") if problem else "")
+
+    @property
+    def _step(self) -> str:
+        return self.query_one(ContentSwitcher).current or ASK
+
+    def _go_to(self, step: str) -> None:
+        self.query_one(ContentSwitcher).current = step
+        self.query_one(".box").border_subtitle = _SUBTITLES[step]
+        self._tell("")
+
+    # ------------------------------------------------------------ what is asked
+    @work(exclusive=True)
+    async def _collect(self) -> None:
+        try:
+            self._collected = await self._session.run(collecting(self._numbers))
+        except ReplayError as error:
+            self._tell(str(error))
+            return
+        writing = self._collected.writing
+        self.query_one("#writes").display = bool(writing)
+        apis = ", ".join(f"{api} x{count:,}" if count > 1 else api for api, count in writing.items())
+        self.query_one("#writing", Static).update(
+            f"These change something, and are sent if you name them, or write all: {apis}"
+        )
+        count = len(self._collected.exchanges)
+        said = f"{words.counted(count, 'request')} to be sent again; only what reads is sent unless you say otherwise."
+        self.query_one("#about", Static).update(said)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_next()
+
+    async def _wish(self) -> Wish:
+        """Return what was asked for.
+
+        :raises click.UsageError: if it makes no sense
+        """
+        assert self._collected is not None
+        brokers = Brokers().convert(self.query_one("#brokers", Input).value.strip(), None, None)
+        config = self.query_one("#config", Input).value.strip()
+        try:
+            security, _ = await asyncio.to_thread(security_of, config or None)
+        except OSError as error:
+            raise click.UsageError(f"{config}: {error.strerror}") from None
+        return Wish(
+            brokers,
+            writes=_allowed(self.query_one("#allow", Input).value, self._collected.writing),
+            speed=_speed(self.query_one("#speed", Input).value.strip()),
+            security=security,
+        )
+
+    def action_next(self) -> None:
+        """Plan, then send, then compare."""
+        if self._step == ASK and self._collected is not None:
+            self._plan()
+        elif self._step == PLAN and self._planned is not None and self._planned.plan.steps:
+            self._send(self._planned)
+
+    @work(exclusive=True)
+    async def _plan(self) -> None:
+        assert self._collected is not None
+        self._tell("")
+        self.query_one("#about", Static).update("asking the cluster what it is like ...")
+        try:
+            self._planned = await planned(self._collected, await self._wish())
+        except (ReplayError, click.UsageError) as error:
+            self._tell(error.format_message() if isinstance(error, click.UsageError) else str(error))
+            self.query_one("#about", Static).update("")
+            return
+        plan = self._planned.plan
+        table = self.query_one("#plan-table", RowTable)
+        table.set_rows([_plan_row(row) for row in plan.rows.values()])
+        said = Content("\n").join(map(plain, plan_sentences(plan, self._planned.wish.speed)))
+        self.query_one("#plan-said", Static).update(said)
+        self._go_to(PLAN)
+        table.focus()
+
+    # ------------------------------------------------------------ sending
+    @work(exclusive=True)
+    async def _send(self, what: Planned) -> None:
+        self._replaying = replaying = Replaying(what)
+        self._running = True
+        self._go_to(RESULTS)
+        self.query_one(ProgressBar).update(total=replaying.total, progress=0)
+        self.query_one("#results-table", RowTable).focus()
+        try:
+            await replaying.run()
+        except ReplayError as error:
+            self._tell(str(error))
+        finally:
+            self._running = False
+        self._renew()
+        said = Content("\n").join(map(plain, closing_sentences(replaying.results, replaying.total)))
+        self.query_one("#results-said", Static).update(said)
+        if replaying.total == 1 and replaying.answered:
+            self._compare(replaying.answered[0])
+
+    def _renew(self) -> None:
+        """Show what has come so far."""
+        if self._replaying is None or len(self._replaying.answered) == self._shown:
+            return
+        answered = list(self._replaying.answered)
+        self._shown = len(answered)
+        self.query_one(ProgressBar).update(progress=len(answered))
+        self.query_one("#results-table", RowTable).set_rows(
+            [_answer_row(place, each) for place, each in enumerate(answered)]
+        )
+
+    @on(RowTable.RowEntered, "#results-table")
+    def _result_entered(self, event: RowTable.RowEntered) -> None:
+        event.stop()
+        if self._replaying is not None and isinstance(event.key, int):
+            self._compare(self._replaying.answered[event.key])
+
+    @on(RowTable.RowEntered, "#plan-table")
+    def _plan_entered(self, event: RowTable.RowEntered) -> None:
+        event.stop()
+        self.action_next()
+
+    def _compare(self, answered: Answered) -> None:
+        self.app.push_screen(Comparison(answered))
+
+    def action_back(self) -> None:
+        """Stop, or go back, or leave."""
+        if self._running and self._replaying is not None:
+            self._replaying.cancel()
+        elif self._step == PLAN:
+            self._go_to(ASK)
+            self.query_one("#brokers", Input).focus()
+        else:
+            self.dismiss(self.query_one("#brokers", Input).value.strip())
+
+
+def _allowed(text: str, writing: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the APIs that are allowed.
+
+    :raises click.UsageError: for a name that is none of an API
+    """
+    if text.strip().lower() == "all":
+        return tuple(writing)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    try:
+        return tuple(api_name(key) for key in sorted(permission.allowed_keys(names)))
+    except permission.NotAllowedError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _speed(text: str) -> float | None:
+    if text in ("max", ""):
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise click.UsageError(f"{text!r} is no speed: write 1, 0.5, 10 or max")
+    return speed
+
+
+_PLAN = [
+    Column("connection", right=True, rank=3),
+    Column("client", least=10),
+    Column("API", least=10),
+    Column("send", right=True),
+    Column("to", least=16, rank=1),
+    Column("leave out", right=True),
+    Column("why", least=20),
+]
+
+
+_LEFT_OUT = {permission.WRITES: "changes something: go back to allow it"}
+"""Reasons in the words of a UI, where they are those of a command line."""
+
+
+def _plan_row(row: PlanRow) -> Row:
+    left_out = row.left_out.total()
+    reasons = (_LEFT_OUT.get(reason, reason).replace("--allow", "allow") for reason in row.left_out)
+    return Row(
+        (row.connection, row.api),
+        (
+            Cell(str(row.connection), value=row.connection),
+            row.client_id or row.client,
+            row.api,
+            counted(row.sent),
+            "; ".join(row.targets),
+            counted(left_out, Role.WARNING),
+            Cell("; ".join(reasons), Role.WARNING),
+        ),
+    )
+
+
+_RESULTS = [
+    Column("#", right=True),
+    Column("API", least=10),
+    Column("asked", least=10, rank=3),
+    Column("answer", least=16),
+    Column("recorded ms", right=True, rank=1),
+    Column("new ms", right=True),
+    Column("recorded", least=10, rank=4),
+    Column("new", least=10, rank=2),
+]
+
+
+def _answer_row(place: int, answered: Answered) -> Row:
+    outcome = answered.outcome
+    return Row(
+        place,
+        (
+            Cell(str(outcome.number), value=outcome.number),
+            f"{outcome.api} v{outcome.sent_version}",
+            Cell(outcome.asked, Role.MUTED),
+            verdict(answered),
+            milliseconds_cell(outcome.recorded_latency),
+            milliseconds_cell(outcome.latency),
+            Cell(outcome.recorded, Role.MUTED),
+            outcome.new,
+        ),
+    )

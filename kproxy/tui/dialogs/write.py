@@ -1,0 +1,273 @@
+"""Writing exchanges to a file: which ones, in what format, under which name."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.suggester import Suggester
+from textual.widgets import Checkbox, Input, ProgressBar, RadioSet, Static
+from textual.worker import Worker
+
+from captures.meaning import words
+from kproxy.tui.dialogs.ask import confirmation
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.exporting import Export, ExportError, Written
+from kproxy.tui.file_names import completions, problem_of
+from kproxy.tui.safe import plain
+from kproxy.tui.session import Session
+from kproxy.tui.session.published import Int64s, numbered
+from kproxy.tui.widgets.toggles import Check, Radio
+from kproxy.writing import FORMATS, SUFFIXES, FileFormat, Layout, columns_of, format_of
+
+_TITLES: dict[FileFormat, str] = {
+    "pcapng": "pcapng, packets",
+    "json": "JSON lines",
+    "csv": "CSV",
+    "parquet": "Parquet",
+    "mermaid": "Mermaid diagram",
+}
+_PACKETS = "Packets are written as they were captured, secrets and all; scrubbed, only names stay."
+_SCRUBBED = "Record keys, values and headers, passwords and tokens become filler. Names stay."
+_GROWING = "While traffic flows, packets are made anew, as synthetic TCP."
+_MASKED = "Secrets are masked."
+_OPEN = "Secrets are written: --show-secrets was given."
+
+
+class Choice(NamedTuple):
+    """Exchanges that may be written.
+
+    :ivar name: what they are called
+    :ivar numbers: which they are
+    """
+
+    name: str
+    numbers: Int64s
+
+
+def choices(session: Session, selected: Sequence[int]) -> list[Choice]:
+    """Return what of a session may be written, without what there is nothing of."""
+    status = session.status
+    everything = np.arange(status.first, status.first + status.exchanges, dtype=np.int64)
+    shown = session.shown.all()
+    offered = [
+        Choice("shown", shown),
+        Choice("marked", numbered(session.marked)),
+        Choice("selected", numbered(selected)),
+        Choice("all", everything),
+    ]
+    return [
+        each for each in offered if len(each.numbers) and (each.name != "all" or len(shown) < len(everything))
+    ]
+
+
+class WriteDialog(Dialog[str | None]):
+    """Writes exchanges to a file. Returns what was done, to be told; None after escape.
+
+    :param session: theirs
+    :param selected: those under the cursor
+    :param name: of the file, as far as it is known
+    """
+
+    DEFAULT_CSS = """
+    WriteDialog {
+        & > .box { width: 78; max-width: 100%; }
+        #choices { height: auto; margin-bottom: 1; }
+        #choices > * { width: 1fr; height: auto; padding: 0; border: none; background: transparent; }
+        RadioSet { &:focus, &:focus-within { border: none; } }
+        Radio, Check { width: auto; height: 1; padding: 0; border: none; background: transparent; }
+        Check:focus { border: none; }
+        Input { padding: 0; background: $boost; }
+        #note { color: $text-muted; height: auto; }
+        #problem { color: $text-error; height: auto; max-height: 4; }
+        ProgressBar { display: none; width: 100%; Bar { width: 1fr; } }
+        &.writing ProgressBar { display: block; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "close", priority=True),
+        Binding("f2,ctrl+s", "write", "write", priority=True),
+    ]
+
+    def __init__(self, session: Session, selected: Sequence[int] = (), name: str = "") -> None:
+        super().__init__()
+        self._session = session
+        self._choices = choices(session, selected)
+        self._file_name = name
+        self._export: Export | None = None
+        self._writing: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        form = _format_or(self._file_name, "pcapng")
+        with Vertical(classes="box") as box:
+            box.border_title = "write exchanges to a file"
+            box.border_subtitle = "enter in the name, or F2: write   tab: next   escape: close"
+            with Horizontal(id="choices"):
+                yield RadioSet(*map(_choice_button, self._choices), id="what")
+                yield RadioSet(*(Radio(_TITLES[each], value=each == form) for each in FORMATS), id="format")
+                with Vertical():
+                    yield Check("scrub", id="scrub", compact=True)
+                    yield Check("synthetic TCP", id="synthetic", compact=True)
+                    yield Check("bytes as text", id="text", compact=True)
+            yield Input(self._file_name or f"exchanges{SUFFIXES[form]}", suggester=_Files(), compact=True)
+            yield Static(id="note")
+            yield Static(id="problem")
+            yield ProgressBar(total=1.0, show_eta=False)
+
+    def on_mount(self) -> None:
+        if self._choices:
+            radio = self.query_one("#what", RadioSet).query(Radio).first()
+            radio.value = True
+        else:
+            self._tell_problem("there are no exchanges to write")
+        self.query_one(Input).focus()
+        self._follow_format()
+        self.set_interval(0.1, self._show_progress)
+
+    # ------------------------------------------------------------ what is chosen
+    @property
+    def _format(self) -> FileFormat:
+        index = self.query_one("#format", RadioSet).pressed_index
+        return FORMATS[max(index, 0)]
+
+    def _checked(self, name: str) -> bool:
+        box = self.query_one(f"#{name}", Checkbox)
+        return box.value and not box.disabled
+
+    @on(RadioSet.Changed, "#format")
+    def _format_chosen(self, event: RadioSet.Changed) -> None:
+        event.stop()
+        field = self.query_one(Input)
+        path = Path(field.value)
+        if _format_or(field.value, self._format) != self._format:
+            field.value = f"{field.value[: len(field.value) - len(path.suffix)]}{SUFFIXES[self._format]}"
+        self._follow_format()
+
+    @on(Checkbox.Changed)
+    def _option_chosen(self, event: Checkbox.Changed) -> None:
+        event.stop()
+        self._follow_format()
+
+    @on(Input.Changed)
+    def _name_typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._tell_problem("")
+        form = _format_or(event.value, self._format)
+        if form != self._format:
+            self.query_one("#format", RadioSet).query(Radio)[FORMATS.index(form)].value = True
+
+    def _follow_format(self) -> None:
+        """Offer the options of the format, and say what it does."""
+        packets = self._format == "pcapng"
+        growing = not self._session.status.finished
+        self.query_one("#scrub", Checkbox).disabled = not packets
+        self.query_one("#synthetic", Checkbox).disabled = not packets or growing
+        self.query_one("#text", Checkbox).disabled = self._format != "json"
+        if packets:
+            said = _SCRUBBED if self._checked("scrub") else _PACKETS
+            note = f"{said} {_GROWING}" if growing else said
+        else:
+            note = _OPEN if self._session.show_secrets else _MASKED
+        self.query_one("#note", Static).update(plain(note))
+
+    # ------------------------------------------------------------ writing
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_write()
+
+    def action_write(self) -> None:
+        """Write what was chosen."""
+        if self._writing is None and self._choices:
+            self._writing = self._write()
+
+    def action_leave(self) -> None:
+        """Stop writing, or close the dialog if nothing is being written."""
+        if self._writing is None:
+            self.dismiss(None)
+        else:
+            self._writing.cancel()
+
+    @work(group="write")
+    async def _write(self) -> None:
+        try:
+            await self._written()
+        except CancelledError:
+            self._tell_problem("stopped: nothing was written")
+            raise
+        except ExportError as error:
+            self._tell_problem(str(error))
+        finally:
+            self._writing = self._export = None
+            self.remove_class("writing")
+
+    async def _written(self) -> None:
+        name = self.query_one(Input).value
+        problem = problem_of(name)
+        if problem:
+            self._tell_problem(problem)
+            return
+        path = Path(name).expanduser()
+        if not path.suffix:
+            path = path.with_suffix(SUFFIXES[self._format])
+        if path.exists():
+            size = words.size(path.stat().st_size)
+            asked = confirmation(
+                f"{path} exists, with {size}.", yes="overwrite it", no="keep it", title="write"
+            )
+            if not await self.app.push_screen_wait(asked):
+                return
+        self._tell_problem("")
+        self.add_class("writing")
+        self._export = Export(
+            self._session,
+            self._choices[max(self.query_one("#what", RadioSet).pressed_index, 0)].numbers,
+            path,
+            Layout(self._format, columns_of(self._format), text=self._checked("text")),
+            scrub=self._checked("scrub"),
+            synthetic=self._checked("synthetic"),
+        )
+        self.dismiss(report(path, await self._export.run()))
+
+    def _show_progress(self) -> None:
+        if self._export is not None:
+            self.query_one(ProgressBar).progress = self._export.progress
+
+    def _tell_problem(self, problem: str) -> None:
+        self.query_one("#problem", Static).update(plain(f"✗ {problem}" if problem else ""))
+
+
+def report(path: Path, written: Written) -> str:
+    """Return what was written, in words."""
+    said = f"{words.counted(written.exchanges, 'exchange')} written to {path}, {words.size(written.size)}"
+    return "; ".join((said, *written.notes))
+
+
+def _choice_button(choice: Choice) -> Radio:
+    return Radio(f"{choice.name}  {len(choice.numbers):,}")
+
+
+def _format_or(name: str, otherwise: FileFormat) -> FileFormat:
+    """Return the format that a name tells, another one if it tells none."""
+    try:
+        return format_of(name)
+    except ValueError:
+        return otherwise
+
+
+class _Files(Suggester):
+    """Offers the first file that there is."""
+
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return next((text for text in completions(value) if text != value), None)

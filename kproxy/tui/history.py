@@ -1,0 +1,141 @@
+"""What was typed before, kept from one run to the next.
+
+Each kind of line has a file of its own under ``$XDG_STATE_HOME/kproxy/history``: one JSON string a line, the latest
+last, bounded, each text once, readable by its owner only. A history is a convenience: whatever goes wrong with its
+file, nothing is kept and nobody is bothered.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+MOST_ENTRIES = 500
+LONGEST_ENTRY = 10_000
+"""Characters; what is longer was pasted, and is not worth keeping."""
+
+_LARGEST_FILE = 4 << 20
+
+_log = logging.getLogger(__name__)
+
+
+def state_directory() -> Path:
+    """Return where the UI keeps what it remembers; it need not exist."""
+    stated = os.environ.get("XDG_STATE_HOME", "")
+    # the XDG base directory specification has relative paths ignored
+    base = Path(stated) if Path(stated).is_absolute() else Path.home() / ".local" / "state"
+    return base / "kproxy"
+
+
+class History:
+    """Texts that were typed, the latest last.
+
+    :param name: of the file, without anything that has a meaning in paths
+    :param directory: where it is, under :func:`state_directory` if None
+    """
+
+    def __init__(self, name: str, directory: Path | None = None) -> None:
+        self._name = name
+        self._directory = directory
+        self._entries: list[str] = []
+        self._added: list[str] = []
+
+    @property
+    def entries(self) -> Sequence[str]:
+        """What is known so far: what :meth:`load` found, and what was added."""
+        return self._entries
+
+    def load(self) -> None:
+        """Read what earlier runs have kept. It reads a file, so not in the event loop."""
+        self._entries = _latest([*self._read(), *self._added])
+
+    def add(self, text: str) -> None:
+        """Put a text behind the others; what is blank is left out. :meth:`save` keeps it."""
+        if text.strip() and len(text) <= LONGEST_ENTRY:
+            self._entries = _latest([*self._entries, text])
+            self._added = _latest([*self._added, text])
+
+    def save(self) -> None:
+        """Keep what was added, behind what others have kept in the meantime. It writes a file, so as :meth:`load`."""
+        entries = _latest([*self._read(), *self._added])
+        try:
+            path = self._path()
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _replace(path, "".join(f"{json.dumps(entry)}\n" for entry in entries))
+        except (OSError, RuntimeError) as error:
+            _log.debug("the history of %s is not kept: %s", self._name, error)
+
+    def _path(self) -> Path:
+        return (self._directory or state_directory() / "history") / self._name
+
+    def _read(self) -> list[str]:
+        try:
+            with self._path().open("rb") as file:
+                lines = file.read(_LARGEST_FILE).splitlines()
+        except FileNotFoundError:
+            return []
+        except (OSError, RuntimeError) as error:  # pathlib raises the latter where there is no home
+            _log.debug("the history of %s cannot be read: %s", self._name, error)
+            return []
+        return [text for line in lines if (text := _decoded(line))]
+
+
+def _decoded(line: bytes) -> str:
+    """Return the text of a line of the file, empty if it is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    return found if isinstance(found, str) and found.strip() and len(found) <= LONGEST_ENTRY else ""
+
+
+def _latest(entries: Iterable[str]) -> list[str]:
+    """Return the latest, each once, at the place where it came last."""
+    newest_first = dict.fromkeys(reversed(list(entries)))
+    return list(newest_first)[:MOST_ENTRIES][::-1]
+
+
+def _replace(path: Path, content: str) -> None:
+    # others see the file as it was or as it is now, and only its owner can read it (mkstemp gives it mode 0600)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+class Recall:
+    """One walk through a history, back from what stands in the line and on to it again.
+
+    A walk ends when something is typed: make a new one.
+
+    :param entries: the latest last
+    :param present: what is in the line now
+    :param beginning: only entries that begin so are met, such as what was typed of it
+    """
+
+    def __init__(self, entries: Sequence[str], present: str, beginning: str = "") -> None:
+        self._met = [entry for entry in entries if entry.startswith(beginning) and entry != present]
+        self._present = present
+        self._at = len(self._met)
+
+    def older(self) -> str | None:
+        """Return the entry before, None if there is none."""
+        if self._at == 0:
+            return None
+        self._at -= 1
+        return self._met[self._at]
+
+    def newer(self) -> str | None:
+        """Return the entry after; after the last, what was in the line; None after that."""
+        if self._at == len(self._met):
+            return None
+        self._at += 1
+        return self._present if self._at == len(self._met) else self._met[self._at]

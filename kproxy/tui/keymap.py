@@ -1,0 +1,136 @@
+"""Which keys carry out which commands: the defaults of the command table, and what the configuration file changes.
+
+A keymap is used as a whole or not at all: half of one could put a key on another command than its user believes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from textual.binding import Binding, InvalidBinding
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
+
+from captures.filters.errors import did_you_mean
+from kproxy.tui.commands import BY_NAME, COMMANDS, Command, Place
+
+UNBOUND = "unbound"
+"""Stands in a keymap for no key at all, which Textual cannot say; no terminal sends it."""
+
+SAME_IN_TERMINALS = {
+    "ctrl+h": "backspace",
+    "ctrl+i": "tab",
+    "ctrl+j": "enter",
+    "ctrl+m": "enter",
+    "ctrl+left_square_bracket": "escape",
+}
+"""Keys that most terminals send as another one."""
+
+RESERVED = {
+    "tab": "goes to the next pane",
+    "shift+tab": "goes to the pane before",
+    "escape": "goes back",
+    "ctrl+p": "opens the command palette",
+    "ctrl+q": "quits",
+    "ctrl+c": "copies selected text",
+}
+"""Keys that cannot be put on a command, unless they are its own."""
+
+_MODIFIERS = ("ctrl+", "shift+", "alt+", "super+", "hyper+", "meta+")
+_NAMED = {key.value for key in Keys if not key.value.startswith("<")} | set(KEY_NAME_REPLACEMENTS.values())
+_AROUND: dict[Place, tuple[Place, ...]] = {
+    **dict.fromkeys(Place, (Place.SCREEN,)),
+    Place.SCREEN: (),
+    # these have tables in them
+    Place.LATENCY: (Place.TABLE, Place.SCREEN),
+    Place.FAULTS: (Place.TABLE, Place.SCREEN),
+    # what is typed into a line goes into it
+    Place.TYPING: (),
+    Place.SEARCHING: (Place.TYPING,),
+}
+
+Keymap = dict[str, str]
+"""Keys as Textual writes them, with commas between, by the name of a command."""
+
+
+def keymap(changes: Mapping[str, str]) -> tuple[Keymap, list[str]]:
+    """Return what is to be given to ``App.set_keymap``, and what is wrong with the changes.
+
+    :param changes: keys by command as they stand in the configuration file
+    :return: nothing is changed if anything is wrong
+    """
+    keys: Keymap = {}
+    problems = []
+    for name, written in changes.items():
+        if name not in BY_NAME:
+            hint = did_you_mean(name, BY_NAME) or "? shows the names of all commands"
+            problems.append(f"keys.{name}: there is no such command ({hint})")
+            continue
+        try:
+            keys[name] = _normalised(written, BY_NAME[name]) or UNBOUND
+        except ValueError as error:
+            problems.append(f"keys.{name}: {error}")
+    problems += _clashes(keys)
+    return ({}, problems) if problems else (keys, [])
+
+
+def keys_of(command: Command, changes: Mapping[str, str]) -> list[str]:
+    """Return the keys of a command, as Textual writes them.
+
+    :param changes: the keymap that is in use
+    """
+    keys = changes.get(command.name, command.keys)
+    return keys.split(",") if keys and keys != UNBOUND else []
+
+
+def held_in(place: Place) -> Iterator[Command]:
+    """Yield the commands that can be carried out where a place has the focus, its own first."""
+    for held in (place, *_AROUND[place]):
+        yield from (command for command in COMMANDS if command.place is held)
+
+
+def _normalised(written: str, command: Command) -> str:
+    """Return the keys of a command as Textual writes them.
+
+    :raises ValueError: if there is no such key, or it cannot be used
+    """
+    if not written.strip():
+        return ""
+    try:
+        keys = [binding.key for binding in Binding.make_bindings([Binding(written, "")])]
+    except InvalidBinding:
+        raise ValueError("a key is missing beside a comma; the comma itself is called comma") from None
+    for key in keys:
+        if other := SAME_IN_TERMINALS.get(key):
+            raise ValueError(f"most terminals send {other} for {key}")
+        if (does := RESERVED.get(key)) and key not in keys_of(command, {}):
+            raise ValueError(f"{key} {does}, everywhere")
+        if not _is_key(key):
+            raise ValueError(f"there is no key {key!r}; keys are written x, X, f5, ctrl+x, pageup, slash ...")
+    return ",".join(keys)
+
+
+def _is_key(key: str) -> bool:
+    while key.startswith(_MODIFIERS):
+        key = key.partition("+")[2]
+    return key in _NAMED or key_to_character(key) is not None
+
+
+def _clashes(changes: Keymap) -> list[str]:
+    """Return which commands would have the same key at the same place, other than in the table of commands."""
+    problems = []
+    told = set()
+    for place in Place:
+        used: dict[str, Command] = {}
+        for command in held_in(place):
+            for key in keys_of(command, changes):
+                other = used.setdefault(key, command)
+                pair = frozenset((command.name, other.name))
+                meant = key in keys_of(command, {}) and key in keys_of(other, {})
+                if other is not command and not meant and pair not in told:
+                    told.add(pair)
+                    mine, theirs = (other, command) if other.name in changes else (command, other)
+                    problems.append(
+                        f"keys.{mine.name}: {key} is the key of {theirs.name} ({theirs.title}) too;"
+                        f' give that another one, or none: "{theirs.name}" = ""'
+                    )
+    return problems

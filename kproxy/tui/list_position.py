@@ -1,0 +1,163 @@
+"""Where the cursor and the top line of the list are, while what is in the list changes.
+
+Both belong to exchanges, not to lines: exchanges may come and go above them, and be ordered anew. The exchange that the
+user went to is remembered, so that the cursor is there again after a filter that hid it. Behind the exchanges come the
+messages that are held, which have lines of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kproxy.tui.session.published import Held, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What of the list is on the screen: a line of titles, then exchanges, then some of what is held.
+
+    :ivar width: cells
+    :ivar height: lines, at least one
+    :ivar left: cells that are scrolled out of sight on the left
+    :ivar top: line of the list below the titles
+    :ivar exchanges: how many there are in the list
+    :ivar held: how many messages are held
+    :ivar held_top: index of the uppermost that is in sight
+    """
+
+    width: int
+    height: int
+    left: int
+    top: int
+    exchanges: int
+    held: int
+    held_top: int
+
+    @property
+    def pinned(self) -> int:
+        """Lines for what is held; it has no more than a third of the screen."""
+        return min(self.held, max((self.height - 1) // 3, 1))
+
+    @property
+    def body(self) -> int:
+        """Lines for exchanges, at least one."""
+        return max(self.height - 1 - self.pinned, 1)
+
+    def row_at(self, y: int) -> int | None:
+        """Return the line of the list that is on a line of the screen, None if there is none."""
+        if not 0 < y < self.height:
+            return None
+        below = y - 1 - self.body
+        if below < 0:
+            return self.top + y - 1 if self.top + y - 1 < self.exchanges else None
+        return self.exchanges + self.held_top + below if self.held_top + below < self.held else None
+
+    def y_of(self, row: int) -> int | None:
+        """Return the line of the screen that a line of the list is on, None if it is out of sight."""
+        held = row - self.exchanges
+        if held >= 0:
+            return 1 + self.body + held - self.held_top if 0 <= held - self.held_top < self.pinned else None
+        return 1 + row - self.top if 0 <= row - self.top < self.body else None
+
+
+class Position:
+    """Cursor and top line.
+
+    :ivar shown: the exchanges in the list
+    :ivar held: what comes behind them
+    :ivar row: the line of the cursor, from 0; 0 too if there are no lines
+    """
+
+    def __init__(self) -> None:
+        self.shown = Shown(0, 0)
+        self.held: tuple[Held, ...] = ()
+        self.row = 0
+        self._wanted: int | None = None
+        self._wanted_held: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many lines there are."""
+        return len(self.shown) + len(self.held)
+
+    @property
+    def number(self) -> int | None:
+        """The exchange under the cursor, None if there is none there."""
+        return self.shown.number(self.row) if self.row < len(self.shown) else None
+
+    @property
+    def held_message(self) -> Held | None:
+        """The held message under the cursor, None if there is none there."""
+        index = self.row - len(self.shown)
+        return self.held[index] if 0 <= index < len(self.held) else None
+
+    def go(self, row: int) -> None:
+        """Move the cursor to a line, or to the one nearest to it that exists."""
+        self.row = min(max(row, 0), max(self.rows - 1, 0))
+        held = self.held_message
+        self._wanted_held = None if held is None else held.number
+        if self.number is not None:
+            self._wanted = self.number
+
+    def take(
+        self, shown: Shown, held: tuple[Held, ...], *, top: int, height: int, ordered: bool, following: bool
+    ) -> int:
+        """Take over what is in the list now; return the line that comes on top of the screen.
+
+        What was under the cursor stays where it was on the screen, if it was on it; else what was on top does.
+
+        :param top: the line that was on top
+        :param height: lines of exchanges on the screen
+        :param ordered: whether the list is ordered by something else than numbers
+        :param following: whether the cursor stays with the last exchange
+        """
+        before, row = self.shown, self.row
+        by_cursor = top <= row < top + height and row < len(before)
+        anchor = row if by_cursor else top
+        anchored = before.number(anchor) if anchor < len(before) else None
+        self.shown = shown
+        self._find_held(held)
+        if self._wanted_held is None:
+            if following:
+                self.go(len(shown) - 1)
+            else:
+                self._find(row, ordered=ordered)
+        last = max(len(shown) - height, 0)
+        if following:
+            return last
+        if anchored is None:
+            return min(top, last)
+        place = self.row if by_cursor else self._line(anchored, anchor, ordered=ordered)
+        return min(max(place - (anchor - top), 0), last)
+
+    def _find(self, row: int, *, ordered: bool) -> None:
+        if not len(self.shown):
+            self.row = 0
+        elif self._wanted is None:
+            self.go(0)
+        else:
+            self.row = self._line(self._wanted, row, ordered=ordered)
+
+    def _find_held(self, held: tuple[Held, ...]) -> None:
+        """Keep the cursor on the held message, or on the one that takes its place."""
+        if self._wanted_held is None:
+            self.held = held
+            return
+        index = next((at for at, each in enumerate(self.held) if each.number == self._wanted_held), 0)
+        numbers = [each.number for each in held]
+        self.held = held
+        if not held:
+            self._wanted_held = None
+            return
+        index = (
+            numbers.index(self._wanted_held) if self._wanted_held in numbers else min(index, len(held) - 1)
+        )
+        self._wanted_held = numbers[index]
+        self.row = len(self.shown) + index
+
+    def _line(self, number: int, line: int, *, ordered: bool) -> int:
+        """Return the line of an exchange; if it has none, of what is nearest by its number, or by its line."""
+        found = self.shown.index_of(number)
+        if found is not None:
+            return found
+        return min(line, max(len(self.shown) - 1, 0)) if ordered else self.shown.nearest(number)

@@ -1,0 +1,1 @@
+"""What the UI has to do with a running proxy."""

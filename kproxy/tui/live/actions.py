@@ -1,0 +1,371 @@
+"""What a user may do with a running proxy: holding, editing, pausing, fault rules, forwarding.
+
+Each method is one command of :mod:`kproxy.tui.commands`, to be run in a worker, since it may ask. What came of it is
+told in words; nothing is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from textual.app import App
+
+from captures.filters import Candidate, FilterError
+from captures.meaning import words
+from kproxy.tui.dialogs.ask import Prompt, confirmation
+from kproxy.tui.dialogs.edit_held import EditHeld
+from kproxy.tui.dialogs.leave import Leave, Leaving
+from kproxy.tui.live.editing import Draft, EditError
+from kproxy.tui.live.link import Link, LinkError
+from kproxy.tui.live.wording import held_words
+from kproxy.tui.rule_completion import complete_rule
+from kproxy.tui.session.published import Held
+
+Severity = Literal["information", "warning", "error"]
+
+NOT_LIVE = (
+    "This is for a running proxy: kproxy proxy -b BROKER starts one, kproxy attach --control goes to one."
+)
+ONLY_LOOKS = "This only looks at the proxy. kproxy attach --control may also hold, edit and add rules."
+EVERYTHING = "@all"
+"""The filter that everything fits."""
+
+_EXAMPLES = "such as: api == JoinGroup and group == billing, or response: api == Fetch"
+
+
+class _Before(NamedTuple):
+    """How it was before a pause: the filter of requests, and the numbers of what was held."""
+
+    wanted: str | None
+    numbers: frozenset[int]
+
+
+class LiveActions:
+    """Carries out what a user wants of a proxy.
+
+    :param app: in front of which dialogs are shown
+    :param link: None where there is no proxy
+    :param tell: tells the user something
+    :param selected: returns the number of the held message that the user has selected, None without one
+    :param show_secrets: whether secrets may be shown in what is edited
+    """
+
+    def __init__(
+        self,
+        app: App[Any],
+        link: Link | None,
+        tell: Callable[[str, Severity], None],
+        selected: Callable[[], int | None] = lambda: None,
+        *,
+        show_secrets: bool = False,
+    ) -> None:
+        self._app = app
+        self._link = link
+        self._tell = tell
+        self._selected = selected
+        self._show_secrets = show_secrets
+        self._switched_off: dict[str, str] = {}
+        self._before_pause: _Before = _Before(None, frozenset())
+
+    # ------------------------------------------------------------ holding
+    async def hold_filter(self, text: str | None = None) -> None:
+        """Hold what fits a filter; an empty one holds nothing more.
+
+        :param text: None asks for it
+        """
+        link = self._controlled()
+        if link is None:
+            return
+        if text is None:
+            now = "; ".join(f"{side}: {wanted}" for side, wanted in link.state.hold_filters.items())
+            text = await self._app.push_screen_wait(
+                Prompt(
+                    f"Hold what fits a filter; an empty one holds nothing more.\n{_EXAMPLES}",
+                    now.partition("; ")[0],
+                    validate=condition_problem,
+                    completions=_offers,
+                    title="hold",
+                )
+            )
+            if text is None:
+                return
+        await self._try(self._hold(link, text.strip()))
+
+    async def _hold(self, link: Link, text: str) -> None:
+        if not text:
+            await link.set_hold(None)
+            self._tell("Nothing more is held; what is held waits on.", "information")
+            return
+        side = await link.set_hold(text)
+        self._tell(f"Held are {side}s that fit: {text}", "information")
+
+    async def hold_toggle(self) -> None:
+        """Switch the hold filters off, and on again."""
+        link = self._controlled()
+        if link is not None:
+            await self._try(self._toggle(link))
+
+    async def _toggle(self, link: Link) -> None:
+        now = dict(link.state.hold_filters)
+        if now:
+            self._switched_off = now
+            await link.set_hold(None)
+            self._tell("Holding is off; what is held waits on.", "information")
+        elif self._switched_off:
+            for side, wanted in self._switched_off.items():
+                await link.set_hold(wanted, side)
+            self._tell("Holding is on again.", "information")
+        else:
+            self._tell("There is no hold filter yet.", "warning")
+
+    async def release(self) -> None:
+        """Let the selected held message go on."""
+        link = self._controlled()
+        held = None if link is None else self._chosen(link)
+        if link is not None and held is not None:
+            await self._try(self._release(link, held.number))
+
+    async def _release(self, link: Link, number: int) -> None:
+        if not await link.release(number):
+            self._tell("It has gone on by itself already.", "information")
+
+    async def release_all(self) -> None:
+        """Let all go on that is held."""
+        link = self._controlled()
+        if link is not None:
+            await self._try(self._release_all(link))
+
+    async def _release_all(self, link: Link) -> None:
+        count = await link.release_all()
+        self._tell(
+            f"{words.counted(count, 'message')} went on." if count else "Nothing is held.", "information"
+        )
+
+    async def kill(self) -> None:
+        """Close the connection of the selected held message."""
+        link = self._controlled()
+        held = None if link is None else self._chosen(link)
+        if link is None or held is None:
+            return
+        if await self._try(link.kill(held.number)):
+            self._tell(f"Closed: the connection of {held_words(held)}", "information")
+
+    async def edit(self) -> None:
+        """Let the user change the selected held message, and let it go on."""
+        link = self._controlled()
+        held = None if link is None else self._chosen(link)
+        if link is not None and held is not None:
+            await self._try(self._edit(link, held))
+
+    async def _edit(self, link: Link, held: Held) -> None:
+        answer = await link.call("held", number=held.number)
+        try:
+            draft = await asyncio.to_thread(Draft, held, answer, show_secrets=self._show_secrets)
+        except EditError as error:
+            self._tell(str(error), "error")
+            return
+        data = await self._app.push_screen_wait(EditHeld(held, draft, lambda: _by_number(link, held.number)))
+        if data is None:
+            return
+        if data == draft.frame.data:
+            await self._release(link, held.number)
+            return
+        changed = await link.edit(held.number, data)
+        self._tell(f"It went on with {words.counted(changed, 'value')} changed.", "information")
+
+    def _chosen(self, link: Link) -> Held | None:
+        """Return the held message that is meant: the selected one, or the only one there is."""
+        number = self._selected()
+        found = None if number is None else _by_number(link, number)
+        if found is not None:
+            return found
+        if len(link.state.held) == 1:
+            return link.state.held[0]
+        none = "Nothing is held." if not link.state.held else "Select one of the held messages first."
+        self._tell(none, "warning")
+        return None
+
+    # ------------------------------------------------------------ pausing and forwarding
+    async def pause(self) -> None:
+        """Hold every request; or, if that is so, let them go on."""
+        link = self._controlled()
+        if link is not None:
+            await self._try(self._pause(link))
+
+    async def _pause(self, link: Link) -> None:
+        before = link.state.hold_filters.get("request")
+        if before != EVERYTHING:
+            self._before_pause = _Before(before, frozenset(held.number for held in link.state.held))
+            await link.set_hold(EVERYTHING, "request")
+            self._tell("Paused: requests wait, each until shortly before its client gives up.", "information")
+            return
+        wanted, numbers = self._before_pause
+        await link.set_hold(wanted, "request")
+        held = link.state.held
+        waited = [each.number for each in held if each.side == "request" and each.number not in numbers]
+        await link.release(*waited)
+        self._tell(f"Going on; {words.counted(len(waited), 'request')} waited.", "information")
+
+    async def forward_toggle(self) -> None:
+        """Switch forwarding off, and on again."""
+        link = self._controlled()
+        if link is None:
+            return
+        on = not link.state.forwarding
+        if await self._try(link.forward(on)):
+            off = "Forwarding is off: what clients send is recorded and goes nowhere."
+            self._tell("Forwarding is on; clients connect again." if on else off, "information")
+
+    async def keep(self) -> None:
+        """Let the flight recorder keep this moment."""
+        link = self._controlled()
+        if link is not None and await self._try(link.keep()):
+            self._tell("The flight recorder, if there is one (--keep), keeps this moment.", "information")
+
+    # ------------------------------------------------------------ fault rules
+    async def rule_add(self, text: str | None = None) -> None:
+        """Add a fault rule.
+
+        :param text: ``FILTER => ACTION``; None asks for it
+        """
+        link = self._controlled()
+        if link is None:
+            return
+        if text is None:
+            text = await self._app.push_screen_wait(
+                Prompt(
+                    "A fault rule: FILTER => ACTION, such as\napi == Fetch and topic == orders => delay 200ms, p=10%",
+                    validate=rule_problem,
+                    completions=_offers,
+                    title="add a fault rule",
+                )
+            )
+        if text is None or not text.strip():
+            return
+        await self._try(self._add(link, text.strip()))
+
+    async def _add(self, link: Link, text: str) -> None:
+        force = False
+        if await asyncio.to_thread(concerns_everything, text):
+            question = f"This rule concerns everything that goes through:\n{text}"
+            if not await self._app.push_screen_wait(
+                confirmation(question, yes="add it", title="add a fault rule")
+            ):
+                return
+            force = True
+        number = await link.add_rule(text, force=force)
+        self._tell(f"Rule {number} holds from now on: {text}", "information")
+
+    async def rule_remove(self, number: int | None) -> None:
+        """Remove a fault rule.
+
+        :param number: None if none is selected
+        """
+        link = self._controlled()
+        if link is None:
+            return
+        if number is None:
+            self._tell("Select a fault rule first.", "warning")
+        elif await self._try(link.remove_rule(number)):
+            self._tell(f"Rule {number} is removed.", "information")
+
+    # ------------------------------------------------------------ leaving
+    async def leave(self, *, ends: bool, may_leave: bool = False, run: str = "") -> Leaving | None:
+        """Return what is to become of the proxy when the UI ends; None if the user stays.
+
+        A proxy that is to go on is told to.
+
+        :param ends: whether the proxy ends with the UI, unless the user wants it otherwise
+        :param may_leave: whether it could go on without the UI
+        :param run: by which it is found again
+        """
+        link = self._link
+        if link is None or link.state.gone:
+            return "end"
+        try:
+            connections = await link.connections() if ends else ()
+        except LinkError:
+            return "end"  # there is nothing to be asked about any more
+        held = len(link.state.held) if link.state.controls else 0
+        if ends and (connections or held):
+            leaving = await self._app.push_screen_wait(
+                Leave(connections, may_leave=may_leave, held=held, run=run)
+            )
+            if leaving == "background" and not await self._try(link.detach()):
+                return None
+            return leaving
+        if held and not await self._app.push_screen_wait(
+            confirmation(
+                f"{words.counted(held, 'message')} held; without you they go on.", yes="leave", no="stay"
+            )
+        ):
+            return None
+        return "end" if ends else "background"
+
+    # ------------------------------------------------------------ what all need
+    def _controlled(self) -> Link | None:
+        """Return the link if the proxy can be told something; otherwise say why not."""
+        link = self._link
+        if link is None:
+            self._tell(NOT_LIVE, "warning")
+        elif link.state.gone:
+            self._tell(link.state.gone, "warning")
+        elif not link.state.controls:
+            self._tell(ONLY_LOOKS, "warning")
+        else:
+            return link
+        return None
+
+    async def _try(self, doing: Any) -> bool:
+        """Do something; tell what the proxy says against it. Returns whether it was done."""
+        try:
+            await doing
+        except LinkError as error:
+            self._tell(str(error), "error")
+            return False
+        return True
+
+
+def _by_number(link: Link, number: int) -> Held | None:
+    return next((held for held in link.state.held if held.number == number), None)
+
+
+# ---------------------------------------------------------------- texts while they are typed
+def condition_problem(text: str) -> str:
+    """Return what is wrong with a hold filter; nothing is wrong with an empty one."""
+    from kproxy.proxy.rules.parsing import parse_condition
+
+    return _problem(parse_condition, text) if text.strip() else ""
+
+
+def rule_problem(text: str) -> str:
+    """Return what is wrong with a fault rule; nothing is wrong with an empty one."""
+    from kproxy.proxy.rules.parsing import parse_rule
+
+    return _problem(parse_rule, text) if text.strip() else ""
+
+
+def _problem(parse: Callable[[str], Any], text: str) -> str:
+    try:
+        parse(text)
+    except FilterError as error:
+        return f"{error}{f'; {error.hint}' if error.hint else ''}"
+    return ""
+
+
+def concerns_everything(text: str) -> bool:
+    """Tell whether a fault rule is right, and all frames of its side fit it."""
+    from kproxy.proxy.rules.matching import matches_everything
+    from kproxy.proxy.rules.parsing import parse_rule
+
+    try:
+        return matches_everything(parse_rule(text).condition)
+    except FilterError:
+        return False
+
+
+def _offers(text: str) -> Sequence[str]:
+    offers: list[Candidate] = complete_rule(text)
+    return [f"{text[: each.start]}{each.text}" for each in offers]

@@ -1,0 +1,298 @@
+"""The link to a running proxy: what it does is known here, and it is told what to do.
+
+Two connections to the control socket. One belongs to a thread that hears events and looks now and then; as a lasting
+controller it is what keeps things held: when it ends, with the UI or otherwise, all that is held goes on. The other
+carries commands, each from a thread of its own, one at a time. Nothing here waits on the event loop.
+
+When the proxy is gone the link says so in its state, and refuses commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from threading import Event, Lock, Thread
+from time import monotonic, time_ns
+from typing import Any, TypeVar
+
+from kproxy.proxy.control import ClosedError, CommandError, ControlClient
+from kproxy.tui.live.state import Connection, LiveState, connections_of, of_holds, of_rules, of_status
+
+_STATUS_SECONDS = 1.0
+_SECONDS = {"holds": 0.25, "rules": 0.5}
+"""Between two looks while somebody looks here."""
+_IDLE_SECONDS = 2.0
+"""Between two looks while nobody does: something may be done from elsewhere."""
+_LISTEN_SECONDS = 0.25
+_GATHER_SECONDS = 0.05
+"""What is held or goes on within this time is looked at together."""
+_MANY = 100
+_GATHER_MANY_SECONDS = 1.0
+"""The same while more messages than that are held: the proxy has better uses for its time than to tell of them."""
+_JOIN_SECONDS = 5.0
+
+_TELLING = {
+    "set_hold": "holds",
+    "release": "holds",
+    "kill": "holds",
+    "edit": "holds",
+    "add_rule": "rules",
+    "remove_rule": "rules",
+    "forwarding": "status",
+}
+"""What is to be asked for to see what came of a command."""
+
+
+T = TypeVar("T")
+
+
+class LinkError(Exception):
+    """The proxy did not do something; the text is for the user."""
+
+
+class Link:
+    """The link to one proxy.
+
+    :param path: of the control socket
+    :param control: whether what the proxy does may be changed, and what is held stays so as long as this link is there
+    :param changed: called with each new state, in their order, from any thread; must not wait
+    :param told: called with each event of the proxy, from a thread
+    :ivar state: what is known; replaced as a whole
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        control: bool = True,
+        changed: Callable[[LiveState], None] = lambda _: None,
+        told: Callable[[dict[str, Any]], None] = lambda _: None,
+    ) -> None:
+        self._path = path
+        self._changed = changed
+        self._told = told
+        self.state = LiveState(controls=control)
+        self._publishing = Lock()
+        self._calling = Lock()
+        self._caller: ControlClient | None = None
+        self._listener: ControlClient | None = None
+        self._closed = Event()
+        self._watched = False
+        self._due = dict.fromkeys(("status", *_SECONDS), 0.0)
+        self._thread = Thread(target=self._listen, name="live link", daemon=True)
+
+    # ------------------------------------------------------------ from begin to end
+    def listen(self, changed: Callable[[LiveState], None], told: Callable[[dict[str, Any]], None]) -> None:
+        """Say who is told, before it is begun; as for the constructor."""
+        self._changed, self._told = changed, told
+
+    def start(self) -> None:
+        """Begin to listen; whether there is a proxy shows in the state."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave: what is held goes on, unless somebody else is there to let it go."""
+        self._closed.set()
+        if self._listener is not None:
+            self._listener.close()
+        caller = self._caller
+        if caller is not None:
+            caller.close()  # wakes whoever waits for an answer
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_SECONDS)
+
+    def watch(self, on: bool) -> None:
+        """Look more often, or less: somebody looks at what is told, or nobody does any more."""
+        self._watched = on
+        if on:
+            self._due = dict.fromkeys(self._due, 0.0)
+
+    # ------------------------------------------------------------ the thread
+    def _listen(self) -> None:
+        try:
+            with ControlClient(self._path, self.state.controls) as client:
+                self._listener = client
+                self._hear_all(client)
+        except (CommandError, OSError) as error:
+            if not self._closed.is_set():
+                self._gone(error)
+
+    def _hear_all(self, client: ControlClient) -> None:
+        """Look and listen until the link is closed, or the proxy is gone, which raises."""
+        client.call("subscribe")
+        while not self._closed.is_set():
+            with suppress(TimeoutError):  # an answer that comes late is passed over
+                self._look(client)
+            for event in client.events(self._patience()):
+                self._hear(event)
+                break  # something may be due
+
+    def _patience(self) -> float:
+        return min(max(min(self._due.values()) - monotonic(), 0.001), _LISTEN_SECONDS)
+
+    def _look(self, client: ControlClient) -> None:
+        for what, due in list(self._due.items()):
+            now = monotonic()
+            if due <= now:
+                self._due[what] = now + self._period(what)
+                self._publish(_asked(client, what))
+
+    def _period(self, what: str) -> float:
+        if what == "status":
+            return _STATUS_SECONDS
+        wanted = self._watched or (what == "holds" and self.state.held)
+        return max(_SECONDS[what], self._gathering(what)) if wanted else _IDLE_SECONDS
+
+    def _gathering(self, what: str = "holds") -> float:
+        """Return the seconds between two looks, at least: the more is held, the more work it is to tell of it."""
+        many = what == "holds" and len(self.state.held) > _MANY
+        return _GATHER_MANY_SECONDS if many else _GATHER_SECONDS
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        if event["event"] == "held":
+            self._due["holds"] = min(self._due["holds"], monotonic() + self._gathering())
+        elif event["event"] == "forwarding":
+            self._due["status"] = 0.0
+        self._told(event)
+
+    def _publish(self, told: dict[str, Any]) -> None:
+        with self._publishing:
+            if all(getattr(self.state, name) == value for name, value in told.items()):
+                return
+            self.state = replace(self.state, version=self.state.version + 1, **told)
+            self._changed(self.state)
+
+    def _gone(self, error: Exception) -> None:
+        why = "it has ended" if isinstance(error, ClosedError) else str(error) or type(error).__name__
+        self._publish(
+            {
+                "gone": f"the proxy cannot be reached any more: {why}",
+                "held": (),
+                "connections": 0,
+                "in_flight": 0,
+            }
+        )
+
+    # ------------------------------------------------------------ commands
+    async def call(self, do: str, **parameters: Any) -> Any:
+        """Let the proxy do something; returns its answer. The state shows what came of it by then.
+
+        :raises LinkError: if it does not
+        """
+        return await asyncio.to_thread(self._call, do, parameters)
+
+    def _call(self, do: str, parameters: dict[str, Any]) -> Any:
+        return self._ask(lambda caller: caller.call(do, **parameters), _TELLING.get(do))
+
+    def _ask(self, ask: Callable[[ControlClient], T], telling: str | None) -> T:
+        """Ask the proxy something, and then how that stands which it may have changed."""
+        with self._calling:
+            if self.state.gone or self._closed.is_set():
+                raise LinkError(self.state.gone or "the link to the proxy is closed")
+            try:
+                if self._caller is None:
+                    self._caller = ControlClient(self._path, self.state.controls, lasting=False)
+                answer = ask(self._caller)
+                if telling is not None:
+                    self._publish(_asked(self._caller, telling))
+            except CommandError as error:
+                raise LinkError(str(error)) from None
+            except TimeoutError:
+                self._drop_caller()
+                raise LinkError("the proxy does not answer; try again, or look at what it prints") from None
+            except OSError as error:
+                self._drop_caller()
+                raise LinkError(f"the proxy cannot be reached: {error}") from None
+            return answer
+
+    def _drop_caller(self) -> None:
+        if self._caller is not None:
+            self._caller.close()
+            self._caller = None
+
+    async def set_hold(self, wanted: str | None, side: str | None = None) -> str | None:
+        """Hold what fits a filter from now on; None holds nothing more. Returns the side, None for both.
+
+        :param wanted: with ``request:`` or ``response:`` in front where the filter does not imply it
+        :param side: ``request`` or ``response``, where it is not in the filter
+        """
+        answer = await self.call("set_hold", filter=wanted, side=side)
+        found: str | None = answer["side"]
+        return found
+
+    async def release(self, *numbers: int) -> int:
+        """Let held messages go on as they are; returns how many of them were still held."""
+
+        def ask(caller: ControlClient) -> int:
+            return sum(_released(caller, number) for number in numbers)
+
+        return await asyncio.to_thread(self._ask, ask, "holds")
+
+    async def release_all(self) -> int:
+        """Let all that is held go on; returns how many messages that were."""
+        return int((await self.call("release", number="all"))["released"])
+
+    async def kill(self, number: int) -> None:
+        """Close the connection of a held message in its place."""
+        await self.call("kill", number=number)
+
+    async def edit(self, number: int, frame: bytes) -> int:
+        """Let other bytes go on in the place of a held message; returns how many values they change.
+
+        :param frame: with its size field
+        """
+        answer = await self.call("edit", number=number, frame=b64encode(frame).decode())
+        return len(answer["changed"])
+
+    async def add_rule(self, text: str, *, force: bool = False) -> int:
+        """Add a fault rule; returns its number.
+
+        :param force: let it concern everything
+        """
+        return int((await self.call("add_rule", rule=text, force=force))["number"])
+
+    async def remove_rule(self, number: int) -> None:
+        """Remove a fault rule."""
+        await self.call("remove_rule", number=number)
+
+    async def forward(self, on: bool) -> None:
+        """Send on what comes, or nothing more."""
+        await self.call("forwarding", on=on)
+
+    async def keep(self) -> None:
+        """Let the flight recorder keep what surrounds this moment."""
+        await self.call("keep")
+
+    async def detach(self) -> None:
+        """Let the proxy go on when the process that started it has ended."""
+        await self.call("detach")
+
+    async def drain(self, seconds: float | None = None) -> int:
+        """Let the proxy end when requests in flight are answered; returns how many connections are open.
+
+        :param seconds: that they have, None for what the proxy was started with
+        """
+        return int((await self.call("drain", seconds=seconds))["connections"])
+
+    async def connections(self) -> tuple[Connection, ...]:
+        """Return the open connections, the oldest first."""
+        return connections_of(await self.call("connections"))
+
+
+def _released(client: ControlClient, number: int) -> bool:
+    try:
+        client.call("release", number=number)
+    except CommandError:  # it has gone on meanwhile
+        return False
+    return True
+
+
+def _asked(client: ControlClient, what: str) -> dict[str, Any]:
+    answer = client.call(what)
+    if what == "status":
+        return of_status(answer)
+    return of_holds(answer) if what == "holds" else of_rules(answer, time_ns())

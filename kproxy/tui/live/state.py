@@ -1,0 +1,172 @@
+"""What is known of a running proxy: immutable, made of what its control socket answers (docs/faults.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.proxy.tls import diagnosis
+from kproxy.tui.session.published import Held
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRule:
+    """A fault rule of the proxy.
+
+    :ivar text: as it was written
+    :ivar side: ``request`` or ``response``
+    :ivar hits: how often it was applied
+    :ivar last_hit: ns since the epoch, None before the first
+    :ivar left_count: how often it still is, None for any number
+    :ivar until: ns since the epoch, to the second, when it ends by itself
+    :ivar ended: why it has ended, ``count`` or ``time``; empty if it has not
+    :ivar failures: how often it could not be applied
+    :ivar failure: why not, the last time
+    """
+
+    number: int
+    text: str
+    side: str
+    hits: int
+    last_hit: int | None
+    left_count: int | None
+    until: int
+    ended: str
+    failures: int
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open connection through the proxy.
+
+    :ivar client: ``host:port``
+    :ivar broker: likewise
+    :ivar in_flight: requests that are not answered yet
+    :ivar held: messages of it that are held
+    :ivar age: ns
+    """
+
+    number: int
+    client: str
+    client_id: str | None
+    broker: str
+    in_flight: int
+    held: int
+    age: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """How a proxy stands.
+
+    :ivar version: changes with anything here
+    :ivar gone: why the proxy cannot be reached any more, empty as long as it can
+    :ivar controls: whether what it does may be changed
+    :ivar forwarding: whether it sends on what comes
+    :ivar connections: how many are open
+    :ivar in_flight: requests that are not answered yet
+    :ivar dropped: bytes that were forwarded and not recorded
+    :ivar listeners: where clients connect, the first address first
+    :ivar hold_filters: what is held, by side
+    :ivar held: the oldest first
+    :ivar passed: messages that fit a hold filter and were not held: too many were, or their clients' time was over
+    :ivar hold_failures: messages that went on because a hold filter failed
+    """
+
+    version: int = 0
+    gone: str = ""
+    controls: bool = False
+    forwarding: bool = True
+    connections: int = 0
+    in_flight: int = 0
+    dropped: int = 0
+    listeners: tuple[str, ...] = ()
+    hold_filters: Mapping[str, str] = field(default_factory=dict)
+    held: tuple[Held, ...] = ()
+    passed: int = 0
+    hold_failures: int = 0
+    rules: tuple[FaultRule, ...] = ()
+
+
+def of_status(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the answer to ``status`` tells of a :class:`LiveState`."""
+    return {
+        "forwarding": answer["forwarding"],
+        "connections": answer["connections"]["open"],
+        "in_flight": answer["requests_in_flight"],
+        "dropped": answer["recording"].get("dropped_bytes", 0),
+        "listeners": tuple(answer["listeners"]),
+    }
+
+
+def of_holds(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the answer to ``holds`` tells."""
+    return {
+        "hold_filters": dict(answer["filters"]),
+        "held": tuple(_held(each) for each in answer["held"]),
+        "passed": answer["passed"],
+        "hold_failures": answer["failures"],
+    }
+
+
+def of_rules(answer: Mapping[str, Any], now: int) -> dict[str, Any]:
+    """Return what the answer to ``rules`` tells.
+
+    :param now: ns since the epoch
+    """
+    return {"rules": tuple(_rule(each, now) for each in answer["rules"])}
+
+
+def connections_of(answer: list[Mapping[str, Any]]) -> tuple[Connection, ...]:
+    """Return the connections that the answer to ``connections`` tells, the oldest first."""
+    return tuple(
+        Connection(
+            each["connection"],
+            each["client"],
+            each["client_id"],
+            each["broker"],
+            each["requests_in_flight"],
+            each["held"],
+            each["age_ns"],
+        )
+        for each in answer
+    )
+
+
+def _held(told: Mapping[str, Any]) -> Held:
+    since = told["held_since_ns"]
+    return Held(
+        number=told["number"],
+        side=told["side"],
+        api=told["api"],
+        version=told["version"],
+        correlation_id=told["correlation_id"],
+        connection=told["connection"],
+        client=diagnosis.address(*told["client"]),
+        client_id=told["client_id"],
+        broker=diagnosis.address(*told["broker"]),
+        size=told["size"],
+        since=since,
+        until=since + told["held_ns"] + told["released_in_ns"],
+        waiting_behind=told["waiting_behind"],
+    )
+
+
+def _rule(told: Mapping[str, Any], now: int) -> FaultRule:
+    return FaultRule(
+        number=told["number"],
+        text=told["rule"],
+        side=told["side"],
+        hits=told["hits"],
+        last_hit=told["last_hit_ns"],
+        left_count=told["left_count"],
+        # from one look to the next it may not wander
+        until=0 if told["ended"] else round((now + told["left_ns"]) / SECOND) * SECOND,
+        ended=told["ended"] or "",
+        failures=told["failures"],
+        failure=told["failure"] or "",
+    )

@@ -1,0 +1,1 @@
+"""The main screen: what is on it, and the commands that hold everywhere on it."""

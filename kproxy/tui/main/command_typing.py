@@ -1,0 +1,88 @@
+"""The ``:`` line: commands by their names, with what is known of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.widget import Widget
+
+from captures.filters import compile_filter
+from kproxy.proxy.rules.parsing import parse_condition, parse_rule
+from kproxy.tui.columns import COLUMNS
+from kproxy.tui.commands import Command, Place
+from kproxy.tui.main.base import MainScreenBase
+from kproxy.tui.rule_completion import complete_rule
+from kproxy.tui.widgets.command_line import Argument, CommandLine, FilePath, FilterText, Number, Words
+from kproxy.tui.widgets.filter_bar import FilterBar
+
+
+class CommandTyping(MainScreenBase):
+    """Carries out commands by name."""
+
+    def compose_command_line(self) -> ComposeResult:
+        """Lay out the line."""
+        yield CommandLine(self._arguments(), id="command")
+
+    def _arguments(self) -> Mapping[str, Argument]:
+        settings = self.kproxy.settings
+        filters = FilterText(lambda text: compile_filter(text, self.session.zone), self._complete_filter)
+        return {
+            "filter.edit": filters,
+            "filter.save": Words(lambda: settings.filters, "filter", only=False),
+            "hold.filter": FilterText(parse_condition, self._complete_filter),
+            "rule.add": FilterText(parse_rule, self._complete_rule),
+            "goto.number": Number(),
+            "app.theme": Words(lambda: dict.fromkeys(self.app.available_themes, "theme"), "theme"),
+            "columns.profile": Words(
+                lambda: dict.fromkeys(settings.profiles, "columns of the list"), "profile", only=False
+            ),
+            "order.choose": Words(self._columns, "column", only=False),
+            "write.selection": FilePath(),
+            "app.screenshot": FilePath(),
+        }
+
+    async def _complete_filter(self, text: str, cursor: int) -> Any:
+        return await self.query_one("#filter", FilterBar).candidates(text, cursor)
+
+    @staticmethod
+    async def _complete_rule(text: str, cursor: int) -> Any:
+        return complete_rule(text, cursor)
+
+    def _columns(self) -> dict[str, str]:
+        return {name: column.title for name, column in COLUMNS.items()}
+
+    def action_command_line(self) -> None:
+        """Type a command."""
+        self.query_one(CommandLine).open()
+
+    @on(CommandLine.Submitted)
+    def _submitted(self, message: CommandLine.Submitted) -> None:
+        self.perform(message.command, message.argument)
+
+    def target_of(self, command: Command) -> Widget | None:
+        """Return what carries out a command now, None if nothing does."""
+        if command.place is Place.SCREEN:
+            return self
+        method = f"action_{command.action}"
+        around = () if self.focused is None else self.focused.ancestors_with_self
+        for widget in (*around, self.view, *self.view.query("*")):
+            if isinstance(widget, Widget) and hasattr(widget, method):
+                return widget
+        return None
+
+    def perform(self, command: Command, argument: str = "") -> None:
+        """Carry out a command, as if its key was pressed.
+
+        :param argument: what stands behind it on the command line
+        """
+        target = self.target_of(command)
+        if target is None:
+            self.tell(f"{command.title} is a command of the {command.place}, which is not here")
+            return
+        action: Callable[..., Any] = getattr(target, f"action_{command.action}")
+        outcome = action(argument) if argument and command.argument else action()
+        if hasattr(outcome, "__await__") and not hasattr(outcome, "is_finished"):
+            self.run_worker(outcome, group="command")

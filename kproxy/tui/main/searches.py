@@ -1,0 +1,118 @@
+"""Searching: in the list, in the fields and bytes of an exchange, or in the view that is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from textual import on, work
+from textual.app import ComposeResult
+
+from kproxy.tui.main.base import MainScreenBase
+from kproxy.tui.searching import ListSearch, Search, SearchError, parse_search
+from kproxy.tui.views.exchanges import Exchanges
+from kproxy.tui.widgets.detail_pane import DetailPane
+from kproxy.tui.widgets.search_bar import SearchBar
+
+_TELL_SECONDS = 0.5
+
+
+class Searches(MainScreenBase):
+    """The commands of the main screen that look for something."""
+
+    _search: Search | None = None
+    _deep = False
+
+    def compose_search_bar(self) -> ComposeResult:
+        """Lay out the bar."""
+        yield SearchBar(id="search")
+
+    def action_search_start(self, text: str = "") -> None:
+        """Type what to look for where the focus is."""
+        if text:
+            try:
+                self._search = parse_search(text)
+            except SearchError as error:
+                self.tell(str(error))
+                return
+            self._look(forward=True)
+            return
+        self.query_one(SearchBar).ask(self._where, deep=self._in_list)
+
+    @property
+    def _in_list(self) -> bool:
+        return isinstance(self.view, Exchanges) and not self._in_details
+
+    @property
+    def _in_details(self) -> bool:
+        return self.focused is not None and any(
+            isinstance(each, DetailPane) for each in self.focused.ancestors
+        )
+
+    @property
+    def _where(self) -> str:
+        if not isinstance(self.view, Exchanges):
+            return self.view.view_name
+        if not self._in_details:
+            return "list"
+        return "bytes" if self.exchanges.details.bytes.has_focus else "fields"
+
+    @on(SearchBar.Search)
+    def _asked(self, message: SearchBar.Search) -> None:
+        self._search, self._deep = message.search, message.deep
+        self._look(forward=message.forward)
+
+    def action_search_next(self) -> None:
+        """Go to the next match."""
+        self._look(forward=True)
+
+    def action_search_previous(self) -> None:
+        """Go to the match before."""
+        self._look(forward=False)
+
+    @work(group="search", exclusive=True)
+    async def _look(self, *, forward: bool) -> None:
+        search = self._search
+        if search is None:
+            self.tell("nothing was searched for yet: / does")
+        elif not isinstance(self.view, Exchanges):
+            if not self.view.search(search.pattern, forward=forward):
+                self.tell(f"{search.text} is not in this view")
+        elif self._in_details:
+            if not await self.exchanges.details.search(search, forward=forward):
+                self.tell(f"{search.text} is not in this exchange")
+        else:
+            await self._look_in_list(search, forward=forward)
+
+    async def _look_in_list(self, search: Search, *, forward: bool) -> None:
+        shown, number = self.session.shown, self.number
+        start = -1 if number is None else shown.index_of(number)
+        job = ListSearch(
+            search,
+            shown,
+            -1 if start is None else start,
+            forward=forward,
+            deep=self._deep,
+            slow=self.session.summaries.slow,
+        )
+        looking = asyncio.ensure_future(self.session.run(job))
+        try:
+            while not looking.done():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(looking), _TELL_SECONDS)
+                if not looking.done():
+                    self.tell(f"searching: {job.share:.0%} (escape ends it)")
+        except asyncio.CancelledError:
+            looking.cancel()
+            raise
+        found = looking.result()
+        if found is None:
+            self.tell(f"{search.text} is in no exchange of the list")
+            return
+        self.exchanges.list.go_to(found.number)
+        if found.wrapped:
+            self.tell(f"searched on from the {'beginning' if forward else 'end'}")
+
+    def key_escape(self) -> None:
+        """End a search that is under way."""
+        self.workers.cancel_group(self, "search")

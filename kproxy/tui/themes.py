@@ -1,0 +1,151 @@
+"""Colours of the UI: Textual's themes, two of our own, and doing without.
+
+Ours are for dense tables: plain text has a contrast of at least 7 to its background, and what tells a state at least
+4.5, under the cursor too (WCAG 2, AAA and AA). Where a terminal has 16 colours, a theme made of these is the usual one,
+as others would be rounded to them. No theme is needed to tell states apart: each has a symbol or a word.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from rich.console import Console
+from textual.app import App
+from textual.color import Color, ColorParseError
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.theme import BUILTIN_THEMES, Theme
+
+from captures.filters.errors import did_you_mean
+
+DARK = Theme(
+    name="kproxy-dark",
+    primary="#5aaceb",
+    secondary="#2f6f9f",
+    accent="#e3b341",
+    warning="#e8a33d",
+    error="#ff7b72",
+    success="#56c271",
+    foreground="#e2e6e9",
+    background="#0e1215",
+    surface="#141a1e",
+    panel="#1e262c",
+    dark=True,
+    variables={
+        "block-cursor-background": "#14395f",
+        "block-cursor-foreground": "#ffffff",
+        "block-cursor-blurred-background": "#243440",
+        "block-cursor-blurred-foreground": "#e2e6e9",
+        "footer-key-foreground": "#e3b341",
+    },
+)
+LIGHT = Theme(
+    name="kproxy-light",
+    primary="#0b5cad",
+    secondary="#3d7ab0",
+    accent="#7a4b00",
+    warning="#8a4b00",
+    error="#b3201b",
+    success="#14682f",
+    foreground="#15191c",
+    background="#fbfbfa",
+    surface="#f3f4f3",
+    panel="#e4e7e8",
+    dark=False,
+    variables={
+        "block-cursor-background": "#bddaf7",
+        "block-cursor-foreground": "#0b0f12",
+        "block-cursor-blurred-background": "#cfdbe6",
+        "block-cursor-blurred-foreground": "#15191c",
+        "footer-key-foreground": "#0b5cad",
+    },
+)
+FEW_COLORS = "ansi-dark"
+"""The theme for terminals with 16 colours."""
+
+CHANGEABLE = (
+    "primary",
+    "secondary",
+    "accent",
+    "warning",
+    "error",
+    "success",
+    "foreground",
+    "background",
+    "surface",
+    "panel",
+)
+"""Colours of a theme that the configuration file may change."""
+
+
+def all_themes() -> dict[str, Theme]:
+    """Return the themes by name, our own first."""
+    return {theme.name: theme for theme in (DARK, LIGHT, *BUILTIN_THEMES.values())}
+
+
+def usual_theme() -> str:
+    """Return the name of the theme for this terminal, where nobody has chosen one."""
+    few = Console(force_terminal=True).color_system == "standard"
+    return FEW_COLORS if few else DARK.name
+
+
+def add_themes(app: App[Any], colors: Mapping[str, str]) -> None:
+    """Make all themes known to an application.
+
+    :param colors: colours that are different in all of them, by name; those that make no sense are left as they are
+    """
+    changed = {name: color for name, color in colors.items() if not _problem(name, color)}
+    for theme in all_themes().values():
+        app.register_theme(replace(theme, **changed))  # type: ignore[arg-type]
+
+
+def color_problems(colors: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with colours of the configuration file, a line each."""
+    problems = ((name, _problem(name, color)) for name, color in colors.items())
+    return [f"colors.{name}: {problem}" for name, problem in problems if problem]
+
+
+def theme_problem(name: str) -> str:
+    """Return why a theme cannot be used, empty if it can."""
+    if name in all_themes():
+        return ""
+    hint = did_you_mean(name, all_themes()) or f"there are {', '.join(all_themes())}"
+    return f"there is no theme {name!r} ({hint})"
+
+
+def heed_color(choice: Literal["auto", "always", "never"]) -> None:
+    """Let Textual know whether to use colours; to be called before the application is made.
+
+    Textual takes this from NO_COLOR only, and an empty one for one that is set, which it is not (no-color.org).
+
+    :param choice: as of ``--color``; ``auto`` leaves it to NO_COLOR
+    """
+    without = choice == "never" or (choice == "auto" and bool(os.environ.get("NO_COLOR")))
+    if without:
+        os.environ["NO_COLOR"] = "1"
+    else:
+        os.environ.pop("NO_COLOR", None)
+
+
+def line_filters(app: App[Any], filters: Sequence[LineFilter]) -> list[LineFilter]:
+    """Return the filters through which an application is drawn, for its ``get_line_filters``.
+
+    Without colours Textual chooses its filter before a theme is chosen, and the one that makes greys of colours makes
+    black on black of the terminal's own.
+
+    :param filters: those that Textual has chosen
+    """
+    own_colors = app.native_ansi_color
+    return [NoColor() if own_colors and isinstance(each, Monochrome) else each for each in filters]
+
+
+def _problem(name: str, color: str) -> str:
+    if name not in CHANGEABLE:
+        return f"there is no such colour; there are {', '.join(CHANGEABLE)}"
+    try:
+        Color.parse(color)
+    except ColorParseError:
+        return f"{color!r} is no colour; write #rrggbb, a name such as orange, or ansi_red"
+    return ""

@@ -1,0 +1,1 @@
+"""The views of a session beside the list, one a module."""

@@ -1,0 +1,75 @@
+"""What the views of a session have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.message import Message
+from textual.widget import Widget
+
+if TYPE_CHECKING:
+    from kproxy.tui.session import Session
+
+
+class View(Widget):
+    """One way to look at what a session shows.
+
+    :param session: what is looked at
+    :cvar view_name: what the view is called: ``connections`` for the command ``view.connections``
+    """
+
+    DEFAULT_CSS = """
+    View { height: 1fr; width: 1fr; layout: vertical; }
+    """
+
+    view_name: ClassVar[str]
+
+    class Narrow(Message):
+        """Show the exchanges that fit a filter, of those that are shown now.
+
+        :ivar filter: its text
+        """
+
+        def __init__(self, filter_text: str) -> None:
+            super().__init__()
+            self.filter = filter_text
+
+    class GoTo(Message):
+        """Show one exchange in the list.
+
+        :ivar number: its number
+        """
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(id=self.view_name)
+        self.session = session
+
+    def on_shown(self) -> None:
+        """Begin what has to go on while the view is looked at."""
+
+    def on_hidden(self) -> None:
+        """End it."""
+
+    async def refresh_data(self) -> None:
+        """Show what has changed; called when the view is shown, and now and then as long as something changes."""
+
+    def state(self) -> tuple[Hashable, ...]:
+        """Return what changes when there is something new to show."""
+        return (self.session.status.version,)
+
+    def take_focus(self) -> None:
+        """Give the focus to what is to be used first."""
+        for widget in self.query("*"):
+            if widget.focusable:
+                widget.focus()
+                return
+
+    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+        """Go to the next text that matches; return whether there is one."""
+        return False

@@ -1,0 +1,174 @@
+"""Clients: software, who they are, where they are, and which APIs they speak in which versions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from captures.analysis.client_stats import ClientRow, ClientStats
+from captures.analysis.offered_versions import OfferedVersions, too_old
+from captures.exchanges import Exchange
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from kproxy.cli.tables import Column
+from kproxy.cli.times import clock
+from kproxy.tui.session.access import Access
+from kproxy.tui.views.table_view import Detail, TableView, facts
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
+
+_MOST_CONNECTIONS = 200
+"""That a filter names one by one."""
+
+
+class ClientsFold:
+    """The figures of clients, and the versions that brokers offer them."""
+
+    def __init__(self) -> None:
+        self.offered = OfferedVersions()
+        self._stats = ClientStats()
+        self._result: list[ClientRow] | None = None
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        self._result = None
+        self._stats.add(exchange)
+        self.offered.add(exchange)
+
+    def result(self) -> list[ClientRow]:
+        """Return the clients, the one with the most exchanges first."""
+        if self._result is None:
+            self._result = self._stats.result()
+        return self._result
+
+
+class Clients(TableView[ClientsFold]):
+    """One row for each client; what it speaks for the selected one."""
+
+    view_name = "clients"
+    EMPTY = "No clients yet."
+    COLUMNS: ClassVar[Sequence[Column]] = (
+        Column("client", least=12),
+        Column("software", least=12),
+        Column("too old", least=8, rank=2),
+        Column("principal", least=8, rank=4),
+        Column("address", least=9, rank=3),
+        Column("brokers", right=True, rank=8),
+        Column("conns", right=True, rank=5),
+        Column("count", right=True),
+        Column("errors", right=True),
+        Column("unanswered", right=True, rank=1),
+        Column("sent", right=True, rank=6),
+        Column("received", right=True, rank=6),
+        Column("began", rank=9),
+        Column("APIs", least=20, rank=7),
+    )
+    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+        (
+            Column("API", least=14),
+            Column("count", right=True),
+            Column("versions", least=8),
+            Column("offered", right=True, rank=1),
+            Column("note", least=16),
+        ),
+    )
+
+    def make(self, access: Access) -> ClientsFold:
+        return ClientsFold()
+
+    def rows(self, fold: ClientsFold, access: Access) -> Sequence[Row]:
+        return [self._row(row, access) for row in fold.result()]
+
+    def _row(self, row: ClientRow, access: Access) -> Row:
+        names = access.capture.names
+        cells: tuple[AnyCell, ...] = (
+            row.client_id or Cell(f"(none) {names.shown_host(row.name)}", Role.MUTED),
+            words.listed(row.software),
+            Cell(words.listed(_old(row)), Role.WARNING),
+            words.listed(row.principals),
+            words.some(map(names.shown_host, row.hosts)),
+            counted(len(row.brokers)),
+            counted(row.connections),
+            counted(row.exchanges),
+            counted(row.errors, Role.ERROR),
+            counted(row.unanswered, Role.WARNING),
+            sized(row.request_bytes),
+            sized(row.response_bytes),
+            Cell(clock(row.first, self.session.zone), value=row.first),
+            words.listed(f"{api} {count:,}" for api, count in row.apis.items()),
+        )
+        return Row((row.client_id, row.name), cells, leads_to=_filter(row))
+
+    def detail(self, fold: ClientsFold, access: Access, key: Hashable) -> Detail | None:
+        row = next((row for row in fold.result() if (row.client_id, row.name) == key), None)
+        if row is None:
+            return None
+        names, zone = access.capture.names, self.session.zone
+        old = _old(row)
+        text = facts(
+            ("software", *(row.software or (_untold(self.unfiltered),))),
+            ("principal", *row.principals),
+            ("hosts", *map(names.shown_host, row.hosts)),
+            ("brokers", *map(names.shown, row.brokers)),
+            ("seen", f"{clock(row.first, zone)} to {clock(row.last, zone)}"),
+            ("too old", Cell(_advice(old), Role.WARNING) if old else ""),
+        )
+        matrix = [_speaks(row, api, fold.offered) for api in row.apis]
+        return Detail(f"client {row.name}", text, (matrix,))
+
+
+def _untold(everything: bool) -> str:
+    return "not told" if everything else "not told by the exchanges shown"
+
+
+def _old(row: ClientRow) -> list[str]:
+    """Return what the client uses that brokers of Kafka 4 refuse: ``Fetch v3``."""
+    return [
+        f"{api} v{version}" for api, used in row.versions.items() for version in used if too_old(api, version)
+    ]
+
+
+def _advice(old: Sequence[str]) -> str:
+    return f"{words.some(old, 6)}: brokers from Kafka 4.0 on refuse this (KIP-896); renew the client library"
+
+
+def _speaks(row: ClientRow, api: str, offered: OfferedVersions) -> Row:
+    """A line of the matrix: an API, in which versions, and what the brokers offer."""
+    used, brokers = row.versions.get(api, {}), offered.of(row.brokers, api)
+    old = [version for version in used if too_old(api, version)]
+    note: AnyCell = ""
+    if old:
+        note = Cell("refused by Kafka 4 (KIP-896)", Role.WARNING)
+    elif used and brokers is not None and max(used) > brokers[1]:
+        fell_back = api == "ApiVersions"
+        note = (
+            "fell back to what is offered"
+            if fell_back
+            else Cell("more than all its brokers offer", Role.WARNING)
+        )
+    elif len(used) > 1:
+        note = "several versions"
+    cells: tuple[AnyCell, ...] = (
+        api,
+        counted(row.apis[api]),
+        words.listed(
+            f"v{version}" if len(used) == 1 else f"v{version} ×{count:,}" for version, count in used.items()
+        ),
+        "" if brokers is None else f"{brokers[0]}-{brokers[1]}",
+        note,
+    )
+    return Row(api, cells, leads_to=f"({_filter(row)}) and api == {quoted(api)}")
+
+
+def _filter(row: ClientRow) -> str:
+    """Return a filter for what counts for a client: also frames without a client ID, by their connections."""
+    unnamed = ""
+    if row.unnamed:
+        wanted = words.plain(row.unnamed) if len(row.unnamed) <= _MOST_CONNECTIONS else ""
+        place = (
+            f"connection in {{{wanted}}}" if wanted else f"client.host == {quoted(row.hosts[0].strip('[]'))}"
+        )
+        unnamed = f"{place} and not client_id"
+    if row.client_id is None:
+        return unnamed
+    named = f"client_id == {quoted(row.client_id)}"
+    return f"{named} or ({unnamed})" if unnamed else named

@@ -1,0 +1,167 @@
+"""Errors by API and code: what they mean, who got them, and what the clients did next."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from captures.analysis.aftermath import Aftermath, AftermathRow
+from captures.analysis.error_stats import ErrorRow, ErrorStats
+from captures.exchanges import Capture, Exchange
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from dissectors.error_codes import BY_CODE
+from kproxy.cli.tables import Column
+from kproxy.cli.times import clock, span
+from kproxy.tui.session.access import Access
+from kproxy.tui.views.table_view import Detail, TableView, facts, of_client
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+
+_Key = tuple[str, int, bool]
+"""API, code, and whether it was expected."""
+
+
+class ErrorsFold:
+    """The figures of errors, and what came after them."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.stats = ErrorStats()
+        self._aftermath = Aftermath(capture)
+        self._sequels: dict[_Key, list[AftermathRow]] | None = None
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        self._sequels = None
+        self.stats.add(exchange)
+        self._aftermath.add(exchange)
+
+    def sequels(self) -> dict[_Key, list[AftermathRow]]:
+        """Return what was done next, by error, the most frequent first."""
+        if self._sequels is None:
+            self._sequels = defaultdict(list)
+            for row in self._aftermath.result():
+                self._sequels[row.api, row.code, False].append(row)
+        return self._sequels
+
+
+class Errors(TableView[ErrorsFold]):
+    """One row for each error of an API; its meaning and its sequels for the selected one."""
+
+    view_name = "errors"
+    EMPTY = "No errors."
+    COLUMNS: ClassVar[Sequence[Column]] = (
+        Column("error", least=20),
+        Column("API", least=12),
+        Column("count", right=True),
+        Column("times", right=True, rank=5),
+        Column("first", right=True, rank=1),
+        Column("at", rank=4),
+        Column("last", right=True, rank=7),
+        Column("at", rank=6),
+        Column("clients", least=10, rank=2),
+        Column("then the client", least=16, rank=3),
+        Column("message", least=16, rank=8),
+    )
+    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+        (
+            Column("what the client did next", least=24),
+            Column("times", right=True),
+            Column("after", right=True, rank=1),
+            Column("at most", right=True, rank=2),
+            Column("first", right=True),
+        ),
+        (Column("who got it", least=16), Column("responses", right=True)),
+    )
+
+    def make(self, access: Access) -> ErrorsFold:
+        return ErrorsFold(access.capture)
+
+    def rows(self, fold: ErrorsFold, access: Access) -> Sequence[Row]:
+        sequels = fold.sequels()
+        return [self._row(row, sequels.get(_key(row), [])) for row in fold.stats.result()]
+
+    def _row(self, row: ErrorRow, sequels: Sequence[AftermathRow]) -> Row:
+        zone, role = self.session.zone, Role.MUTED if row.expected else Role.ERROR
+        cells: tuple[AnyCell, ...] = (
+            Cell(f"{row.name}{' (expected)' if row.expected else ''}", role),
+            row.api,
+            counted(row.exchanges),
+            counted(row.count) if row.count > row.exchanges else Cell("", value=row.count),
+            _number(row.first),
+            Cell(clock(row.first_time, zone), value=row.first_time),
+            _number(row.last),
+            Cell(clock(row.last_time, zone), value=row.last_time),
+            words.some(row.clients),
+            _steps(sequels[0]) if sequels else "",
+            words.clipped(row.message or "", 200),
+        )
+        return Row(_key(row), cells, leads_to=_filter(row))
+
+    def detail(self, fold: ErrorsFold, access: Access, key: Hashable) -> Detail | None:
+        row = next((row for row in fold.stats.result() if _key(row) == key), None)
+        if row is None:
+            return None
+        sequels, known = fold.sequels().get(_key(row), []), BY_CODE.get(row.code)
+        text = facts(
+            ("", known.advice if known else "Kafka has no error of this code."),
+            (
+                "",
+                Cell(f"Part of a normal conversation here. {row.reason}", Role.SUCCESS)
+                if row.expected
+                else "",
+            ),
+            (
+                "code",
+                f"{row.code}",
+                "clients may retry" if known and known.retriable else "",
+                _since(row.code),
+            ),
+            ("message", words.clipped(row.message or "", 400)),
+            (
+                "",
+                Cell("" if self.unfiltered else "What came next is told of the exchanges shown.", Role.MUTED),
+            ),
+        )
+        who = [
+            Row(client, (client, counted(count)), leads_to=f"({_filter(row)}) and {of_client(client)}")
+            for client, count in sorted(row.clients.items(), key=lambda item: (-item[1], item[0]))
+        ]
+        return Detail(f"{row.name} in {row.api}", text, ([_sequel(each) for each in sequels], who))
+
+
+def _key(row: ErrorRow) -> _Key:
+    return row.api, row.code, row.expected
+
+
+def _filter(row: ErrorRow) -> str:
+    """Return a filter for the exchanges that have an error; by its code, as a name may be of no known one."""
+    api = f"api == {quoted(row.api)}"
+    if row.expected:
+        return f"{api} and error.any == {row.code} and not error == {row.code}"
+    return f"{api} and error == {row.code}"
+
+
+def _since(code: int) -> str:
+    known = BY_CODE.get(code)
+    return f"since Kafka {known.since}" if known else ""
+
+
+def _number(number: int) -> Cell:
+    return Cell(f"#{number}", value=number)
+
+
+def _steps(row: AftermathRow) -> str:
+    return " → ".join(row.steps)
+
+
+def _sequel(row: AftermathRow) -> Row:
+    delay = row.delay
+    cells: tuple[AnyCell, ...] = (
+        _steps(row),
+        counted(row.count),
+        Cell(span(delay.p50), value=delay.p50) if delay else "",
+        Cell(span(delay.max), value=delay.max) if delay and row.count > 1 else "",
+        _number(row.first),
+    )
+    return Row(row.steps, cells, leads_to=row.first)

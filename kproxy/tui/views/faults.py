@@ -1,0 +1,283 @@
+"""What kproxy does to the traffic: what is held and why, fault rules with what they did, and whether it forwards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from time import time_ns
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Static
+
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from kproxy.cli.tables import Column
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.live.link import Link
+from kproxy.tui.live.state import SECOND, FaultRule, LiveState
+from kproxy.tui.live.wording import left_of, left_words, seconds, who
+from kproxy.tui.safe import clean
+from kproxy.tui.session import Session
+from kproxy.tui.session.published import Held
+from kproxy.tui.views.base import View
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted, sized
+
+_TICK = 0.5  # seconds, while something counts down
+_SOON = 5 * SECOND
+
+_NOT_LIVE = """\
+Here one sees what a running kproxy holds, its fault rules, and whether it forwards.
+
+    kproxy proxy -b BROKER       starts one between clients and brokers
+    kproxy attach --control      goes to one that runs
+
+Then  i  holds what fits a filter,  a  lets it go on,  e  edits it,  +  adds a fault rule.
+What was done to exchanges of a capture is found by the filters  held,  changed  and  fault.
+"""
+
+
+class Faults(View):
+    """Two tables, of held messages and of fault rules, with the state of the proxy above them.
+
+    :param link: to the proxy, None where there is none
+    """
+
+    DEFAULT_CSS = """
+    Faults {
+        #state { height: auto; max-height: 4; padding: 0 1; }
+        .title { height: 1; padding: 0 1; text-style: bold; color: $text-primary; }
+        #held, #rules { height: 1fr; min-height: 3; }
+        #not-live { height: 1fr; padding: 1 2; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.FAULTS)]
+
+    view_name: ClassVar[str] = "faults"
+
+    class AddRule(Message):
+        """A fault rule is to be added."""
+
+    class RemoveRule(Message):
+        """A fault rule is to be removed.
+
+        :ivar number: None if none is selected
+        """
+
+        def __init__(self, number: int | None) -> None:
+            super().__init__()
+            self.number = number
+
+    def __init__(self, session: Session, link: Link | None = None) -> None:
+        super().__init__(session)
+        self._link = link
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        if self._link is None:
+            yield Static(Content(_NOT_LIVE), id="not-live")
+            return
+        yield Static(id="state")
+        with Vertical():
+            yield Static(id="held-title", classes="title")
+            yield RowTable(_HELD, empty="Nothing is held. i says what is to be held.", id="held")
+            yield Static(id="rules-title", classes="title")
+            yield RowTable(_RULES, empty="No fault rules. + adds one: FILTER => ACTION.", id="rules")
+
+    # ------------------------------------------------------------ what is shown
+    def on_shown(self) -> None:
+        """Have the proxy looked at more often."""
+        if self._link is not None:
+            self._link.watch(True)
+            self._timer = self.set_interval(_TICK, self._show)
+            self._show()
+
+    def on_hidden(self) -> None:
+        """Let it be looked at less often."""
+        if self._link is not None:
+            self._link.watch(False)
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    async def refresh_data(self) -> None:
+        """Show what has changed."""
+        self._show()
+
+    def state(self) -> tuple[Hashable, ...]:
+        """Return what changes when there is something new to show."""
+        return () if self._link is None else (self._link.state.version,)
+
+    def _show(self) -> None:
+        if self._link is None or not self.is_mounted:
+            return
+        state, now = self._link.state, time_ns()
+        self.query_one("#state", Static).update(state_content(state))
+        self.query_one("#held-title", Static).update(Content(f"Held ({len(state.held):,})"))
+        self.query_one("#rules-title", Static).update(Content(f"Fault rules ({len(state.rules):,})"))
+        self.query_one("#held", RowTable).set_rows([_held_row(held, now) for held in state.held])
+        self.query_one("#rules", RowTable).set_rows([_rule_row(rule, now) for rule in state.rules])
+
+    # ------------------------------------------------------------ what is selected
+    @property
+    def held_number(self) -> int | None:
+        """The number of the selected held message, None if there is none."""
+        return self._key("held")
+
+    @property
+    def rule_number(self) -> int | None:
+        """The number of the selected fault rule, None if there is none."""
+        return self._key("rules")
+
+    def _key(self, name: str) -> int | None:
+        row = None if self._link is None else self.query_one(f"#{name}", RowTable).selected
+        return row.key if row is not None and isinstance(row.key, int) else None
+
+    @on(RowTable.RowEntered, "#held")
+    def _held_entered(self, event: RowTable.RowEntered) -> None:
+        """Show what went over the connection of a held message."""
+        event.stop()
+        held = next((each for each in self._state.held if each.number == event.key), None)
+        if held is not None:
+            self.post_message(self.Narrow(f"client == {held.client}"))
+
+    @on(RowTable.RowEntered, "#rules")
+    def _rule_entered(self, event: RowTable.RowEntered) -> None:
+        """Show what a rule was applied to."""
+        event.stop()
+        rule = next((each for each in self._state.rules if each.number == event.key), None)
+        if rule is not None:
+            self.post_message(self.Narrow(applied_filter(rule)))
+
+    @property
+    def _state(self) -> LiveState:
+        return LiveState() if self._link is None else self._link.state
+
+    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+        """Go to the next row with a text that matches, in the table that has the focus."""
+        if self._link is None:
+            return False
+        name = "#rules" if self.query_one("#rules", RowTable).has_focus else "#held"
+        return self.query_one(name, RowTable).search(pattern, forward=forward)
+
+    # ------------------------------------------------------------ what is done
+    def action_rule_add(self) -> None:
+        """Ask for a fault rule."""
+        self.post_message(self.AddRule())
+
+    def action_rule_remove(self) -> None:
+        """Take the selected fault rule away."""
+        self.post_message(self.RemoveRule(self.rule_number))
+
+
+def applied_filter(rule: FaultRule) -> str:
+    """Return the filter that the exchanges fit to which a rule was applied."""
+    return f"fault == {quoted(rule.text)}"
+
+
+def state_content(state: LiveState) -> Content:
+    """Return how a proxy stands, in a line or two."""
+    if state.gone:
+        return Content.styled(clean(f"✗ {state.gone}; what was captured stays here"), "$text-error")
+    parts = [
+        "forwarding"
+        if state.forwarding
+        else Content.styled("✗ forwarding is off (O switches it on)", "$text-warning"),
+        words.counted(state.connections, "connection"),
+        f"{state.in_flight:,} in flight",
+    ]
+    if state.dropped:
+        parts.append(
+            Content.styled(f"! {words.size(state.dropped)} dropped from the recording", "$text-warning")
+        )
+    if state.listeners:
+        parts.append(clean(f"listening on {state.listeners[0]}"))
+    if not state.controls:
+        parts.append(Content.styled("only looking (kproxy attach --control may do more)", "$text-muted"))
+    lines = [Content("   ").join(map(_content, parts))]
+    for side, wanted in state.hold_filters.items():
+        lines.append(Content.assemble(f"{side}s are held that fit: ", (clean(wanted), "bold")))
+    if state.passed:
+        lines.append(
+            Content(f"{state.passed:,} fit and were not held: too many are, or their clients' time was over")
+        )
+    if state.hold_failures:
+        lines.append(
+            Content.styled(f"! {state.hold_failures:,} went on because the filter failed", "$text-warning")
+        )
+    return Content("\n").join(lines)
+
+
+def _content(part: str | Content) -> Content:
+    return part if isinstance(part, Content) else Content(part)
+
+
+_HELD = [
+    Column("#", right=True),
+    Column("what", least=16),
+    Column("client", least=12),
+    Column("broker", least=12, rank=2),
+    Column("size", right=True, rank=3),
+    Column("held for", right=True, rank=1),
+    Column("goes on in", right=True),
+    Column("behind it", right=True),
+]
+
+
+def _held_row(held: Held, now: int) -> Row:
+    left = held.until - now
+    return Row(
+        held.number,
+        (
+            Cell(str(held.number), value=held.number),
+            f"{held.side} {held.api} v{held.version}",
+            who(held),
+            held.broker,
+            sized(held.size),
+            Cell(seconds(now - held.since), Role.MUTED, now - held.since),
+            Cell(left_words(held, now), Role.ERROR if left < _SOON else Role.WARNING, left),
+            counted(held.waiting_behind, Role.WARNING),
+        ),
+    )
+
+
+_RULES = [
+    Column("#", right=True),
+    Column("rule", least=24),
+    Column("on", rank=2),
+    Column("applied", right=True),
+    Column("last", right=True, rank=1),
+    Column("left", least=10),
+]
+
+
+def _rule_row(rule: FaultRule, now: int) -> Row:
+    left: str | Cell = left_of(rule, now)
+    if rule.failures:
+        left = Cell(f"failed {words.counted(rule.failures, 'time')}: {rule.failure}", Role.ERROR)
+    elif rule.ended:
+        left = Cell(str(left), Role.MUTED)
+    last = (
+        ""
+        if rule.last_hit is None
+        else Cell(f"{seconds(now - rule.last_hit)} ago", Role.MUTED, rule.last_hit)
+    )
+    return Row(
+        rule.number,
+        (
+            Cell(str(rule.number), value=rule.number),
+            Cell(rule.text, Role.MUTED if rule.ended else Role.STRONG),
+            rule.side,
+            counted(rule.hits),
+            last,
+            left,
+        ),
+    )

@@ -1,0 +1,261 @@
+"""Latency: how it is distributed by API, broker or client, and how it went over time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from captures.analysis.latency import Dimension, Distribution, LatencyStats, Measure, OverTime
+from kproxy.cli.tables import Column
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.views.base import View
+from kproxy.tui.widgets.latency_map import LatencyMap, Picture
+from kproxy.tui.widgets.latency_scale import Scale, duration_text, fitting
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted
+
+if TYPE_CHECKING:
+    from kproxy.tui.session import Access, Session
+
+
+_STRIP = 40
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_OTHER_COLUMNS = 66  # cells; what is left is for the strip
+_PAGE = 10
+_FAR = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What was read of the fold.
+
+    :ivar groups: the first is all of them
+    :ivar chosen: the one that is drawn
+    :ivar left_out: what is not counted, in words
+    """
+
+    groups: list[Distribution]
+    chosen: Distribution
+    over_time: OverTime
+    left_out: str
+
+
+class LatencyView(View):
+    """A table of APIs, brokers or clients above, and the latencies of the selected one drawn below.
+
+    Entering what is selected narrows the filter to exactly the exchanges that are counted there.
+    """
+
+    view_name = "latency"
+
+    DEFAULT_CSS = """
+    LatencyView > RowTable { height: auto; min-height: 3; max-height: 40%; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.LATENCY)]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._folding = session.fold("latency", lambda _: LatencyStats())
+        self._dimension = Dimension.API
+        self._measure = Measure.EXCESS
+        self._counted: _Counted | None = None
+
+    def compose(self) -> ComposeResult:
+        """Yield the table and the drawing."""
+        yield RowTable(_columns(self._dimension, ""), empty="No exchange with a latency is shown.")
+        yield LatencyMap(self.session.zone)
+
+    @property
+    def _table(self) -> RowTable:
+        return self.query_one(RowTable)
+
+    @property
+    def _map(self) -> LatencyMap:
+        return self.query_one(LatencyMap)
+
+    # ------------------------------------------------------------ what is counted
+    def on_shown(self) -> None:
+        """Begin to count."""
+        self._folding.want(True)
+
+    def on_hidden(self) -> None:
+        """Stop where it is."""
+        self._folding.want(False)
+
+    def state(self) -> tuple[Hashable, ...]:
+        """Return what changes when more was counted."""
+        return (self.session.status.version, self._folding.version)
+
+    async def refresh_data(self) -> None:
+        """Show what was counted so far."""
+        dimension, measure, selected = self._dimension, self._measure, self._selected
+
+        def look(fold: LatencyStats, _: Access) -> _Counted:
+            groups = fold.distributions(dimension, measure)
+            chosen = next((group for group in groups if _key(group) == selected), groups[0])
+            over_time = fold.over_time(dimension, measure, chosen.label, chosen.condition)
+            return _Counted(groups, chosen, over_time, _left_out(fold, measure))
+
+        self._counted = await self._folding.read(look)
+        self._show()
+
+    @property
+    def _selected(self) -> object:
+        row = self._table.selected
+        return None if row is None else row.key
+
+    def _show(self) -> None:
+        found = self._counted
+        if found is None:
+            return
+        room = min(max(self.size.width - _OTHER_COLUMNS, 0), _STRIP)
+        scale = fitting(found.groups[0].counts, room)
+        table = self._table
+        table.columns = _columns(self._dimension, "" if scale is None else _axis(scale))
+        table.set_rows([_row(group, scale) for group in found.groups] if found.groups[0].count else [])
+        self._map.show(
+            Picture(self._title(found), self._measure, found.chosen, found.over_time, found.left_out)
+        )
+
+    def _title(self, found: _Counted) -> str:
+        text = (
+            f"{self._dimension.value} {found.chosen.label}" if found.chosen.condition else found.chosen.label
+        )
+        if self._folding.progress < 1:
+            text += f" (counted {100 * self._folding.progress:.0f}%)"
+        return text
+
+    def on_resize(self) -> None:
+        """Make the strips fit."""
+        self._show()
+
+    @on(RowTable.RowSelected)
+    def _choose(self) -> None:
+        if self._counted is not None and _key(self._counted.chosen) != self._selected:
+            self._renew()
+
+    def _renew(self) -> None:
+        self.run_worker(self.refresh_data(), group="latency", exclusive=True)
+
+    # ------------------------------------------------------------ drilling down
+    @on(RowTable.RowEntered)
+    def _enter_group(self, event: RowTable.RowEntered) -> None:
+        assert isinstance(event.key, tuple)
+        condition = event.key[1]
+        if condition:
+            self.post_message(self.Narrow(condition))
+        else:
+            self.notify("There is no filter for these: choose one of the other lines.")
+
+    @on(LatencyMap.Entered)
+    def _enter_range(self, event: LatencyMap.Entered) -> None:
+        self.post_message(self.Narrow(event.condition))
+
+    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+        """Go to the next API, broker or client whose name matches."""
+        return self._table.search(pattern, forward=forward)
+
+    # ------------------------------------------------------------ keys
+    def action_latency_slower(self) -> None:
+        self._map.move(1, 0)
+
+    def action_latency_faster(self) -> None:
+        self._map.move(-1, 0)
+
+    def action_latency_slowest(self) -> None:
+        self._map.move(_FAR, 0)
+
+    def action_latency_fastest(self) -> None:
+        self._map.move(-_FAR, 0)
+
+    def action_latency_earlier(self) -> None:
+        self._map.move(0, -1)
+
+    def action_latency_later(self) -> None:
+        self._map.move(0, 1)
+
+    def action_latency_page_earlier(self) -> None:
+        self._map.move(0, -_PAGE)
+
+    def action_latency_page_later(self) -> None:
+        self._map.move(0, _PAGE)
+
+    def action_latency_enter(self) -> None:
+        self._map.enter()
+
+    def action_latency_by(self) -> None:
+        """Go on to the next dimension."""
+        every = list(Dimension)
+        self._dimension = every[(every.index(self._dimension) + 1) % len(every)]
+        self._renew()
+
+    def action_latency_waiting(self) -> None:
+        """Go over to the other measure."""
+        self._measure = Measure.MEASURED if self._measure is Measure.EXCESS else Measure.EXCESS
+        self._renew()
+
+    def action_latency_lines(self) -> None:
+        """Draw what is over time the other way."""
+        self._map.toggle_lines()
+
+
+# ---------------------------------------------------------------- rows
+def _left_out(fold: LatencyStats, measure: Measure) -> str:
+    parts = [f"{fold.unmeasured:,} without an answer"] if fold.unmeasured else []
+    if measure is Measure.EXCESS and fold.only_waited:
+        parts.append(f"{fold.only_waited:,} that only waited")
+    return f"left out: {', '.join(parts)}" if parts else ""
+
+
+def _key(group: Distribution) -> tuple[str, str]:
+    return group.label, group.condition
+
+
+def _columns(dimension: Dimension, axis: str) -> tuple[Column, ...]:
+    return (
+        Column(dimension.value, least=14),
+        Column("exchanges", right=True),
+        Column("p50", right=True),
+        Column("p95", right=True, rank=2),
+        Column("p99", right=True),
+        Column("longest", right=True),
+        Column(axis, rank=3),
+    )
+
+
+def _row(group: Distribution, scale: Scale | None) -> Row:
+    times = (group.p50, group.p95, group.p99, group.max)
+    return Row(
+        _key(group),
+        (
+            Cell(group.label, Role.PLAIN if group.condition else Role.MUTED),
+            counted(group.count),
+            *(Cell(duration_text(time), Role.PLAIN, time) for time in times),
+            Cell("" if scale is None else _strip(group, scale), Role.PLAIN, group.p50),
+        ),
+    )
+
+
+def _strip(group: Distribution, scale: Scale) -> str:
+    """Return the distribution in one line, as high as it can be."""
+    counts = scale.counts(group.counts)
+    most = max(int(counts.max()), 1)
+    steps = len(_BLOCKS) - 1
+    # what is there at all is seen
+    return "".join(_BLOCKS[-(-count * steps // most)] for count in counts.tolist())
+
+
+def _axis(scale: Scale) -> str:
+    """Return what the cells of a strip stand for: the decades, as far as their names have room."""
+    text = ""
+    for place, span in enumerate(scale.ranges):
+        if span.low is not None and str(span.low).strip("0") == "1" and place >= len(text):
+            text = f"{text:<{place}}{span.label.replace(' ', '')} "
+    return text.rstrip()

@@ -1,0 +1,217 @@
+"""What the views have in common that show what a fold has counted: rows, and more about the row under the cursor.
+
+A view of this kind says which columns there are, how its fold is made, and how rows and details are made of it. All of
+that runs in the engine's thread; the event loop only hands it to the widgets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from captures.filters.lexer import quoted
+from kproxy.cli.tables import Column
+from kproxy.tui.safe import clean
+from kproxy.tui.session.access import Access
+from kproxy.tui.session.engine import ClosedError
+from kproxy.tui.session.folding import F
+from kproxy.tui.views.base import View
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
+
+if TYPE_CHECKING:
+    from kproxy.tui.session import Session
+
+_BESIDE = 180
+"""Columns from which on details stand beside the table."""
+_LABEL = 13
+_STYLES = {
+    Role.PLAIN: "",
+    Role.STRONG: "bold",
+    Role.MUTED: "$foreground-muted",
+    Role.SUCCESS: "$text-success",
+    Role.WARNING: "$text-warning",
+    Role.ERROR: "$text-error",
+}
+
+
+class Detail(NamedTuple):
+    """What there is to say about a row.
+
+    :ivar title: what the row is
+    :ivar text: some lines
+    :ivar tables: rows of the tables below, one for each of :attr:`TableView.DETAILS`
+    """
+
+    title: str
+    text: Content
+    tables: tuple[Sequence[Row], ...]
+
+
+def facts(*lines: tuple[AnyCell, ...]) -> Content:
+    """Return lines of a label and what it is about, joined by commas; where there is nothing, the line is left out.
+
+    A line whose label is empty takes the whole width.
+    """
+    out: list[Content] = []
+    for label, *said in lines:
+        parts = [_styled(cell) for cell in said if text_of(cell)]
+        if parts:
+            head = f"{text_of(label):<{_LABEL}}" if label else ""
+            out.append(Content.styled(head, _STYLES[Role.MUTED]) + Content(", ").join(parts))
+    return Content("\n").join(out)
+
+
+def _styled(cell: AnyCell) -> Content:
+    return Content.styled(clean(text_of(cell)), _STYLES[role_of(cell)])
+
+
+def of_client(name: str) -> str:
+    """Return a filter for a client as tables name it: by its ID, or by its address where it has none."""
+    by_id = f"client_id == {quoted(name)}"
+    try:
+        address = ip_address(name.strip("[]"))
+    except ValueError:
+        return by_id
+    return f"({by_id} or not client_id and client.host == {quoted(str(address))})"
+
+
+class TableView(View, Generic[F]):
+    """A table of what a fold has counted.
+
+    :cvar COLUMNS: of the table
+    :cvar DETAILS: the columns of each table about the selected row
+    :cvar EMPTY: what is said where there are no rows
+    """
+
+    DEFAULT_CSS = """
+    TableView {
+        & > .rows { height: auto; max-height: 50%; min-height: 4; }
+        & > .detail {
+            height: 1fr;
+            border-top: solid $primary;
+            border-title-color: $foreground;
+            border-title-style: bold;
+            border-subtitle-color: $foreground-muted;
+            & > .text { height: auto; max-height: 60%; padding: 0 1; }
+            & > RowTable { height: auto; max-height: 50%; min-height: 3; }
+            & > RowTable:last-child { height: 1fr; max-height: 100%; }
+        }
+        &.-beside {
+            layout: horizontal;
+            & > .rows { width: 13fr; height: 1fr; max-height: 100%; }
+            & > .detail { width: 7fr; border-left: solid $primary; }
+        }
+    }
+    """
+
+    COLUMNS: ClassVar[Sequence[Column]]
+    DETAILS: ClassVar[Sequence[Sequence[Column]]]
+    EMPTY: ClassVar[str]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._folding = session.fold(self.view_name, self.make)
+        self._table = RowTable(self.COLUMNS, empty=self.EMPTY, classes="rows")
+        self._text = Static(markup=False)
+        self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
+        self._detail = Vertical(VerticalScroll(self._text, classes="text"), *self._details, classes="detail")
+
+    # ------------------------------------------------------------ what a view says; in the engine's thread
+    def make(self, access: Access) -> F:
+        """Return a fold with nothing in it."""
+        raise NotImplementedError
+
+    def rows(self, fold: F, access: Access) -> Sequence[Row]:
+        """Return the rows."""
+        raise NotImplementedError
+
+    def detail(self, fold: F, access: Access, key: Hashable) -> Detail | None:
+        """Return more about a row, None if it is gone."""
+        raise NotImplementedError
+
+    @property
+    def unfiltered(self) -> bool:
+        """Whether everything is shown, so that what has no exchanges belongs to it too."""
+        status = self.session.status
+        return status.filter is None and not status.marked_only
+
+    # ------------------------------------------------------------ life
+    def compose(self) -> ComposeResult:
+        """Yield the table, and what is said about its rows."""
+        yield self._table
+        yield self._detail
+
+    def on_shown(self) -> None:
+        self._folding.want(True)
+
+    def on_hidden(self) -> None:
+        self._folding.want(False)
+
+    def state(self) -> tuple[Hashable, ...]:
+        return (self.session.status.version, self._folding.version)
+
+    async def refresh_data(self) -> None:
+        with suppress(ClosedError):  # the session ends, and the screen with it
+            self._table.set_rows(await self._folding.read(self.rows))
+            self._detail.border_subtitle = self._counted()
+            await self._show_detail()
+
+    def _counted(self) -> str:
+        progress = self._folding.progress
+        return "" if progress >= 1 else f"counted {progress:.0%}"
+
+    async def _show_detail(self) -> None:
+        selected = self._table.selected
+        found = None
+        if selected is not None:
+            key = selected.key
+            found = await self._folding.read(lambda fold, access: self.detail(fold, access, key))
+            if self._table.selected is None or self._table.selected.key != key:
+                return  # who has moved the cursor asks for the other one
+        self._detail.border_title = Content("" if found is None else clean(found.title))
+        self._text.update(Content("") if found is None else found.text)
+        for place, table in enumerate(self._details):
+            rows = () if found is None else found.tables[place]
+            table.set_rows(rows)
+            table.display = bool(rows)
+
+    @work(exclusive=True, group="detail")
+    async def _look_closer(self) -> None:
+        with suppress(ClosedError):
+            await self._show_detail()
+
+    # ------------------------------------------------------------ what the user does
+    def on_resize(self, event: events.Resize) -> None:
+        """Put the details where there is room for them."""
+        self.set_class(event.size.width >= _BESIDE, "-beside")
+
+    @on(RowTable.RowSelected)
+    def _selected(self, message: RowTable.RowSelected) -> None:
+        message.stop()
+        if message.table is self._table:
+            self._look_closer()
+
+    @on(RowTable.RowEntered)
+    def _entered(self, message: RowTable.RowEntered) -> None:
+        message.stop()
+        row = message.table.selected
+        if row is None or row.leads_to is None:
+            return
+        if isinstance(row.leads_to, int):
+            self.post_message(self.GoTo(row.leads_to))
+        else:
+            self.post_message(self.Narrow(row.leads_to))
+
+    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+        focused = next((table for table in self._details if table.has_focus), self._table)
+        return focused.search(pattern, forward=forward)

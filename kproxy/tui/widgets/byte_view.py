@@ -1,0 +1,413 @@
+"""Bytes in hexadecimal and as text, drawn line by line: a frame of a hundred megabytes scrolls like any other.
+
+Widths are certain whatever the bytes are: only printable ASCII is shown as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import BindingType
+from textual.cache import LRUCache
+from textual.content import Content
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from kproxy.tui import safe
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.detail.lines import Class, byte_class
+from kproxy.tui.detail.nodes import ByteBuffer, SideDetail
+from kproxy.tui.widgets.selectable import SelectableLines
+
+_PER_LINE = (32, 16, 8, 4)
+_MASKED = "**"
+_DIGITS = tuple(f"{byte:02x}" for byte in range(256))
+_TEXT = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in range(256))
+
+
+class _Runs:
+    """Text in as few segments as its styles allow.
+
+    :ivar length: characters
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[list[str], Style]] = []
+        self.length = 0
+
+    def add(self, text: str, style: Style) -> None:
+        """Add some text."""
+        self.length += len(text)
+        if self._runs and self._runs[-1][1] == style:
+            self._runs[-1][0].append(text)
+        else:
+            self._runs.append(([text], style))
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the segments."""
+        return (Segment("".join(parts), style) for parts, style in self._runs)
+
+
+class ByteView(SelectableLines, can_focus=True):
+    """The bytes of one side: those of the frame, and those that were decompressed from it.
+
+    The bytes of the selected field stand in brackets. A stroke before a byte says that a TCP segment begins with it.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.BYTES)]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "byte-view--offset",
+        "byte-view--cursor",
+        "byte-view--field",
+        "byte-view--sign",
+        *(f"byte-view--{each}" for each in Class),
+    }
+    """Offsets, the byte under the cursor, the bytes of the selected field, the signs around them; and the classes of
+    bytes, :class:`~kproxy.tui.detail.lines.Class`."""
+    DEFAULT_CSS = """
+    ByteView {
+        overflow-x: hidden;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        & > .byte-view--offset { color: $text-muted; }
+        & > .byte-view--muted { color: $text-muted; }
+        & > .byte-view--structure { color: $text-muted; }
+        & > .byte-view--text { color: $text-success; }
+        & > .byte-view--data { color: $text-secondary; }
+        & > .byte-view--error { color: $text-error; }
+        & > .byte-view--sign { color: $accent; text-style: bold; }
+        & > .byte-view--field { background: $block-cursor-blurred-background; text-style: bold; }
+        & > .byte-view--cursor { text-style: reverse; }
+        &:focus > .byte-view--cursor {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: $block-cursor-text-style;
+        }
+    }
+    """
+
+    class ByteSelected(Message):
+        """Another byte was selected, by key or mouse.
+
+        :ivar buffer: index of the bytes that it is one of
+        :ivar offset: its offset
+        """
+
+        def __init__(self, view: ByteView, buffer: int, offset: int) -> None:
+            super().__init__()
+            self.view = view
+            self.buffer = buffer
+            self.offset = offset
+
+        @property
+        def control(self) -> ByteView:
+            """The view."""
+            return self.view
+
+    class ShowField(Message):
+        """The field that the byte belongs to is wanted."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
+        super().__init__(id=id)
+        self._detail: SideDetail | None = None
+        self._buffer = 0
+        self._cursor = 0
+        self._field = (0, 0)
+        self._strips: LRUCache[tuple[int, int, tuple[int, int]], Strip] = LRUCache(256)
+        """Lines, by all that they depend on and that changes with every key."""
+
+    # ------------------------------------------------------------ what is shown
+    def show(self, detail: SideDetail | None) -> None:
+        """Show the bytes of a side of an exchange, from the beginning; None for nothing."""
+        self._detail = detail
+        self._use(0)
+
+    @property
+    def buffer(self) -> ByteBuffer | None:
+        """The bytes that are shown."""
+        buffers = () if self._detail is None else self._detail.buffers
+        return buffers[self._buffer] if self._buffer < len(buffers) else None
+
+    @property
+    def buffer_index(self) -> int:
+        """Which of the side's bytes are shown."""
+        return self._buffer
+
+    @property
+    def cursor(self) -> int:
+        """Offset of the selected byte."""
+        return self._cursor
+
+    @property
+    def field(self) -> tuple[int, int]:
+        """Begin and end of the bytes in brackets."""
+        return self._field
+
+    def select(self, buffer: int, start: int, end: int, *, cursor: int | None = None) -> None:
+        """Put brackets around the bytes of a field, and show where they begin; tells nobody.
+
+        :param cursor: the byte to select, the first of them if None
+        """
+        if buffer != self._buffer:
+            self._use(buffer)
+        self._draw_marked()
+        self._field = start, end
+        self._cursor = min(start if cursor is None else cursor, max(self._count - 1, 0))
+        self._draw_marked()
+        self._scroll_to_cursor(end)
+
+    def _draw_marked(self) -> None:
+        """Draw the lines with the selected byte and field anew."""
+        count, height = self.per_line, max(self.size.height, 1)
+        first, end = self._field
+        for begin, stop in ((self._cursor, self._cursor + 1), (first, end + 1)):
+            top = max(begin // count, self.scroll_offset.y)
+            self.refresh_lines(top, max(min(-(-stop // count) - top, height), 0))
+
+    def _use(self, buffer: int) -> None:
+        self._buffer, self._cursor, self._field = buffer, 0, (0, 0)
+        self._strips.clear()
+        self._measure()
+        self._tell()
+        self.scroll_to(y=0, animate=False, force=True)
+        self.refresh()
+
+    def _tell(self) -> None:
+        """Say in the border what is shown, and that there is more."""
+        shown, side = self.buffer, self._detail
+        if shown is None or side is None:
+            self.border_title = Content("bytes")
+            return
+        told = [f"bytes of {side.side}"]
+        if len(side.buffers) > 1:
+            told.append(f"{shown.name} ({self._buffer + 1} of {len(side.buffers)}, [ and ])")
+        if len(shown.segments) > 1:
+            told.append(f"{len(shown.segments):,} segments")
+        self.border_title = safe.plain("  ".join(told))
+
+    # ------------------------------------------------------------ places
+    @property
+    def _count(self) -> int:
+        return 0 if self.buffer is None else len(self.buffer.data)
+
+    @property
+    def _digits(self) -> int:
+        return max(4, len(f"{max(self._count - 1, 0):x}"))
+
+    def widest(self, room: int) -> int:
+        """Return the cells that lines take, with as many bytes as there is room for."""
+        return max((self._width(count) for count in _PER_LINE if self._width(count) <= room), default=room)
+
+    def _width(self, count: int) -> int:
+        """Return the cells that a line of so many bytes takes."""
+        return self._digits + 1 + self._hex_width(count) + 1 + count
+
+    @staticmethod
+    def _hex_width(count: int) -> int:
+        return 3 * count + 1 + (count - 1) // 8
+
+    @property
+    def per_line(self) -> int:
+        """Bytes on a line: as many as the width allows, of 4, 8, 16 and 32."""
+        return next(
+            (count for count in _PER_LINE if self._width(count) <= self.scrollable_content_region.width),
+            _PER_LINE[-1],
+        )
+
+    def _hex_column(self, index: int) -> int:
+        """Return the cell of the first digit of a byte of a line."""
+        return self._digits + 2 + 3 * index + index // 8
+
+    def _byte_at(self, x: int, y: int) -> int | None:
+        """Return the byte that is shown at a cell, None if there is none."""
+        count = self.per_line
+        text = x - self._digits - 2 - self._hex_width(count)
+        if 0 <= text < count:
+            index = text
+        else:
+            index = next((each for each in range(count) if 0 <= x - self._hex_column(each) < 3), -1)
+        offset = y * count + index
+        return offset if index >= 0 and offset < self._count else None
+
+    # ------------------------------------------------------------ drawing
+    def line_count(self) -> int:
+        shown = self.buffer
+        if shown is None:
+            return 1
+        return -(-len(shown.data) // self.per_line) + (shown.missing > 0)
+
+    def line_text(self, y: int) -> str:
+        return "".join(segment.text for segment in self._segments(y))
+
+    def render_line(self, y: int) -> Strip:
+        y += self.scroll_offset.y
+        if y >= self.line_count():
+            return Strip.blank(self.scrollable_content_region.width, self.rich_style)
+        count = self.per_line
+        under = self._cursor if y == self._cursor // count else -1
+        first, last = self._field
+        marked = max(first, y * count), min(last, (y + 1) * count)
+        key = y, under, marked if marked[0] <= marked[1] and first < last else (-1, -1)
+        strip = self._strips.get(key)
+        if strip is None:
+            width = self.scrollable_content_region.width
+            strip = self._strips[key] = Strip(self._segments(y)).crop_extend(0, width, self.rich_style)
+        return self.selectable(strip, y)
+
+    def _segments(self, y: int) -> list[Segment]:
+        shown, count = self.buffer, self.per_line
+        if shown is None:
+            return [Segment("")]
+        begin, end = y * count, min((y + 1) * count, len(shown.data))
+        if begin >= end:
+            return [Segment(f"… {shown.missing:,} bytes were not captured", self._style(Class.MUTED))]
+        styles = self._styles(begin, end)
+        first, last = self._field
+        sign, mark, plain = self._style("sign"), self._style("field"), self.rich_style
+        hexadecimal, text = _Runs(), _Runs()
+        for index, offset in enumerate(range(begin, end)):
+            before = self._sign(offset, begin)
+            if index and index % 8 == 0:
+                hexadecimal.add(" ", mark if first < offset < last else plain)
+            # the space between two bytes of the field belongs to it too
+            inside = mark if first < offset < last and index else plain
+            hexadecimal.add(before, inside if before == " " else sign)
+            masked = shown.is_masked(offset)
+            hexadecimal.add(_MASKED if masked else _DIGITS[shown.data[offset]], styles[index])
+            text.add("*" if masked else _TEXT[shown.data[offset]], styles[index])
+        hexadecimal.add("]" if self._field[0] < end == self._field[1] else " ", sign)
+        hexadecimal.add(" " * (self._hex_width(count) + 1 - hexadecimal.length), plain)
+        offset_text = f"{begin:0{self._digits}x} "
+        return [Segment(offset_text, self._style("offset")), *hexadecimal.segments(), *text.segments()]
+
+    def _sign(self, offset: int, begin: int) -> str:
+        """Return what stands before a byte."""
+        first, end = self._field
+        if first < end and offset == first:
+            return "["
+        if first < end and offset == end and offset > begin:
+            return "]"
+        return "|" if self.buffer is not None and offset and self.buffer.begins_segment(offset) else " "
+
+    def _styles(self, begin: int, end: int) -> list[Style]:
+        """Return the styles of some bytes, by the fields that they belong to."""
+        found: list[Style] = []
+        offset = begin
+        while offset < end and self._detail is not None:
+            node, after = self._detail.run(self._buffer, offset)
+            after = min(max(after, offset + 1), end)
+            found += [self._style(byte_class(node))] * (after - offset)
+            offset = after
+        first, last = self._field
+        mark = self.get_component_rich_style("byte-view--field")
+        mark = Style(bgcolor=mark.bgcolor, bold=mark.bold)
+        for at in range(max(first, begin), min(last, end)):
+            found[at - begin] += mark
+        if begin <= self._cursor < end:
+            found[self._cursor - begin] += self.get_component_rich_style("byte-view--cursor", partial=True)
+        return found
+
+    def _style(self, kind: str) -> Style:
+        return self.get_component_rich_style(f"byte-view--{kind}")
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
+    def _measure(self) -> None:
+        self.virtual_size = Size(self.scrollable_content_region.width, self.line_count())
+
+    def _on_resize(self, event: Resize) -> None:
+        self._strips.clear()
+        self._measure()
+        self._scroll_to_cursor(self._cursor)
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Draw anew: the colours differ."""
+        self._strips.clear()
+        super().watch_has_focus(_has_focus)
+
+    def _scroll_to_cursor(self, end: int) -> None:
+        """Show the selected byte, and those up to an end as far as there is room."""
+        count, height = self.per_line, max(self.size.height, 1)
+        line, last = self._cursor // count, max(end - 1, self._cursor) // count
+        top = self.scroll_offset.y
+        if line < top:
+            self.scroll_to(y=line, animate=False, force=True)
+        elif last >= top + height:
+            self.scroll_to(y=min(line, last - height + 1), animate=False, force=True)
+
+    # ------------------------------------------------------------ moving
+    def move_to(self, offset: int) -> None:
+        """Select a byte, as by key: whoever shows fields is told."""
+        offset = min(max(offset, 0), max(self._count - 1, 0))
+        if self._count:
+            self._draw_marked()
+            self._cursor = offset
+            self._draw_marked()
+            self._scroll_to_cursor(offset)
+            self.post_message(self.ByteSelected(self, self._buffer, offset))
+
+    def _page(self) -> int:
+        return max(self.size.height - 1, 1) * self.per_line
+
+    def action_bytes_down(self) -> None:
+        if self._cursor + self.per_line < self._count:
+            self.move_to(self._cursor + self.per_line)
+
+    def action_bytes_up(self) -> None:
+        if self._cursor >= self.per_line:
+            self.move_to(self._cursor - self.per_line)
+
+    def action_bytes_left(self) -> None:
+        self.move_to(self._cursor - 1)
+
+    def action_bytes_right(self) -> None:
+        self.move_to(self._cursor + 1)
+
+    def action_bytes_page_down(self) -> None:
+        self.move_to(self._cursor + self._page())
+
+    def action_bytes_page_up(self) -> None:
+        self.move_to(self._cursor - self._page())
+
+    def action_bytes_top(self) -> None:
+        self.move_to(0)
+
+    def action_bytes_bottom(self) -> None:
+        self.move_to(self._count - 1)
+
+    def action_bytes_enter(self) -> None:
+        self.post_message(self.ShowField())
+
+    def action_bytes_tab(self) -> None:
+        self._step_buffer(1)
+
+    def action_bytes_previous_tab(self) -> None:
+        self._step_buffer(-1)
+
+    def _step_buffer(self, step: int) -> None:
+        count = 0 if self._detail is None else len(self._detail.buffers)
+        if count > 1:
+            self._use((self._buffer + step) % count)
+            self.post_message(self.ByteSelected(self, self._buffer, 0))
+
+    def on_click(self, event: Click) -> None:
+        """Select a byte; in the border, show other bytes."""
+        event.prevent_default()  # a second click would select all text
+        offset = event.get_content_offset(self)
+        if offset is None:
+            if event.y == 0:
+                self._step_buffer(1)
+            return
+        if self.text_selection is not None:  # it ends a selection
+            return
+        at = self._byte_at(offset.x, offset.y + self.scroll_offset.y)
+        if at is not None:
+            event.stop()
+            self.move_to(at)

@@ -1,0 +1,255 @@
+"""The line after ``:``, in which commands are typed: the name, and all behind it is the argument."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from textual.message import Message
+
+from captures.filters import Candidate, FilterError
+from captures.filters.errors import did_you_mean
+from kproxy.tui.commands import BY_LINE, Command
+from kproxy.tui.history import History
+from kproxy.tui.safe import clean
+from kproxy.tui.widgets.filter_bar import SAVED
+from kproxy.tui.widgets.typing_line import TypingLine
+from kproxy.tui.widgets.verdict import Validity, Verdict, objection
+
+GOTO = "goto"
+"""The command that a number alone stands for."""
+
+_MOST_FILES = 500
+
+
+class Argument(Protocol):
+    """What is known of the argument of a command."""
+
+    def check(self, text: str) -> None:
+        """Raise :class:`~captures.filters.FilterError` if an argument makes no sense. It runs in a thread."""
+
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        """Return what may come next in an argument."""
+        ...
+
+
+class Anything:
+    """Any text."""
+
+    def check(self, text: str) -> None:
+        """Find nothing wrong."""
+
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        """Know nothing."""
+        return ()
+
+
+class Number(Anything):
+    """A number from 1 on; digits may be grouped."""
+
+    def check(self, text: str) -> None:
+        """Raise :class:`~captures.filters.FilterError` if it is none."""
+        if not _number(text):
+            raise FilterError(f"{text!r} is no number", text, 0, len(text), "such as 17 or 120,412")
+
+
+class Words(Anything):
+    """One of some words.
+
+    :param words: returns them with a line about each
+    :param kind: what they are, for people
+    :param only: whether anything else is wrong
+    """
+
+    def __init__(
+        self, words: Callable[[], Mapping[str, str]], kind: str = "value", *, only: bool = True
+    ) -> None:
+        self._words = words
+        self._kind = kind
+        self._only = only
+
+    def check(self, text: str) -> None:
+        """Raise :class:`~captures.filters.FilterError` if it is another."""
+        known = self._words()
+        if self._only and text not in known:
+            hint = did_you_mean(text, known) or f"there are {', '.join(list(known)[:8])}"
+            raise FilterError(f"there is no {self._kind} {text}", text, 0, len(text), hint)
+
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        """Return those that begin with what is typed, then those that contain it."""
+        return fitting(self._words().items(), self._kind, text[:cursor], 0)
+
+
+class FilterText(Anything):
+    """A filter, or something else that is checked and completed as filters are.
+
+    :param check: raises :class:`~captures.filters.FilterError`
+    :param candidates: such as :meth:`kproxy.tui.widgets.filter_bar.FilterBar.candidates`
+    """
+
+    def __init__(
+        self,
+        check: Callable[[str], Any],
+        candidates: Callable[[str, int], Awaitable[Sequence[Candidate]]] | None = None,
+    ) -> None:
+        self._check = check
+        self._candidates = candidates
+
+    def check(self, text: str) -> None:
+        """Raise :class:`~captures.filters.FilterError` where it makes no sense."""
+        self._check(text)
+
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        """Return what may come next, but for filters under names: only the filter bar puts these in."""
+        if self._candidates is None:
+            return ()
+        return [one for one in await self._candidates(text, cursor) if one.kind != SAVED]
+
+
+class FilePath(Anything):
+    """The path of a file, which need not be there; ``~`` is the user's directory."""
+
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        """Return files and directories that begin with what is typed."""
+        return await asyncio.to_thread(_files, text[:cursor])
+
+
+def _files(text: str) -> list[Candidate]:
+    directory, _, beginning = text.rpartition("/")
+    start = len(text) - len(beginning)
+    try:
+        where = Path(f"{directory}/" if start else ".").expanduser()
+        with os.scandir(where) as entries:
+            found = [
+                (f"{entry.name}/", "directory", "") if entry.is_dir() else (entry.name, "file", "")
+                for entry in entries
+                if entry.name.startswith(beginning) and (beginning or not entry.name.startswith("."))
+            ]
+    except (OSError, RuntimeError, ValueError):  # no such directory, no such user, a NUL
+        return []
+    return [
+        Candidate(name, kind, doc, start)
+        for name, kind, doc in sorted(found)[:_MOST_FILES]
+        if clean(name) == name
+    ]
+
+
+def fitting(offers: Iterable[tuple[str, str]], kind: str, word: str, start: int) -> list[Candidate]:
+    """Return the texts that begin with a word, then those that contain it, as candidates."""
+    wanted = word.lower()
+    met = [Candidate(text, kind, doc, start) for text, doc in offers if wanted in text.lower()]
+    return sorted(met, key=lambda one: not one.text.lower().startswith(wanted))
+
+
+def _number(text: str) -> int:
+    """Return a number from 1 on, 0 if the text is none."""
+    digits = text.strip().replace(",", "").replace("_", "")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else 0
+
+
+def command_named(name: str, commands: Mapping[str, Command]) -> Command | None:
+    """Return the command of a name, or of a beginning that only one has; of ``quit`` and ``quit!`` the plain one."""
+    if name in commands:
+        return commands[name]
+    met = sorted((line for line in commands if line.startswith(name)), key=len) if name else []
+    return commands[met[0]] if met and all(line.startswith(met[0]) for line in met) else None
+
+
+class CommandLine(TypingLine):
+    """The line for commands.
+
+    :param arguments: what is known of arguments, by the names of commands (:attr:`Command.name`)
+    :param commands: the commands by the names that they have here
+    """
+
+    class Submitted(Message):
+        """A command is to be carried out.
+
+        :ivar command: which
+        :ivar argument: what stands behind it, empty if nothing does
+        """
+
+        def __init__(self, line: CommandLine, command: Command, argument: str) -> None:
+            super().__init__()
+            self.line = line
+            self.command = command
+            self.argument = argument
+
+        @property
+        def control(self) -> CommandLine:
+            """The line, for selectors of :func:`textual.on`."""
+            return self.line
+
+    def __init__(
+        self,
+        arguments: Mapping[str, Argument] | None = None,
+        commands: Mapping[str, Command] = BY_LINE,
+        *,
+        id: str | None = None,  # noqa: A002  # as every widget calls it
+    ) -> None:
+        super().__init__(":", History("command"), "command, or a number to go to", id=id)
+        self._arguments = dict(arguments or {})
+        self._commands = commands
+
+    def judge(self, text: str) -> Verdict:
+        name, argument, offset = _split(text)
+        if not name:
+            return Verdict(text, Validity.EMPTY, "a command, or the number of an exchange · tab: commands")
+        if _number(name) and not argument and GOTO in self._commands:
+            goto = self._commands[GOTO]
+            return Verdict(text, Validity.VALID, goto.doc, value=(goto, str(_number(name))))
+        command = command_named(name, self._commands)
+        position = text.index(name)
+        if command is None:
+            hint = did_you_mean(name, self._commands)
+            message = f"there is no command {name}{f' ({hint})' if hint else ''}"
+            return Verdict(text, Validity.INVALID, message, position, len(name))
+        if argument and not command.argument:
+            message = f"{command.line} takes nothing behind it"
+            return Verdict(text, Validity.INVALID, message, offset, len(argument))
+        if argument:
+            try:
+                self._about(command).check(argument)
+            except FilterError as error:
+                return objection(error, text, offset=offset)
+        usage = f"{command.line} {command.argument}".strip()
+        return Verdict(text, Validity.VALID, f"{usage}: {command.doc}", value=(command, argument))
+
+    def submit(self, verdict: Verdict) -> None:
+        if verdict.value is None:
+            self.post_message(self.Cancelled(self))
+            return
+        command, argument = verdict.value
+        self.post_message(self.Submitted(self, command, argument))
+
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        name, _, offset = _split(text)
+        begin = text.index(name)
+        if cursor <= begin + len(name):
+            offers = ((line, _described(command)) for line, command in self._commands.items())
+            return fitting(offers, "command", text[begin:cursor], begin)
+        command = command_named(name, self._commands)
+        if command is None or not command.argument or cursor < offset:
+            return ()
+        found = await self._about(command).candidates(text[offset:], cursor - offset)
+        return [Candidate(one.text, one.kind, one.doc, one.start + offset) for one in found]
+
+    def _about(self, command: Command) -> Argument:
+        return self._arguments.get(command.name, _ANYTHING)
+
+
+_ANYTHING = Anything()
+
+
+def _described(command: Command) -> str:
+    return f"{command.argument}: {command.doc}" if command.argument else command.doc
+
+
+def _split(text: str) -> tuple[str, str, int]:
+    """Return the first word, what stands behind it, and where that begins."""
+    name, space, rest = text.lstrip(" :").partition(" ")
+    offset = len(text) - len(rest.lstrip()) if space else len(text)
+    return name, rest.strip(), offset

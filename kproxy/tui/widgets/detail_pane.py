@@ -1,0 +1,252 @@
+"""The details of one exchange: the fields of request and response, the bytes, and what a field means.
+
+Moving in a tree shows the bytes of the field; moving in the bytes selects the field. How the parts are arranged follows
+from the room that there is: beside each other, below each other, or, where there is little, one tree at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.events import DescendantFocus, Resize
+from textual.widget import Widget
+
+from kproxy.tui.detail.finding import Wanted, next_bytes, next_field
+from kproxy.tui.detail.nodes import SIDES, Detail, FieldNode, Side, SideDetail
+from kproxy.tui.widgets.byte_view import ByteView
+from kproxy.tui.widgets.field_info import FieldInfo
+from kproxy.tui.widgets.field_tree import FieldTree
+
+_COLUMNS = 118
+"""Cells from which both trees and the bytes have room beside each other."""
+_HIGH = 24
+"""Lines from which the bytes have room below the trees."""
+_BESIDE = 76
+"""Cells from which the trees have room beside each other, where the bytes are below."""
+_NARROW = 64
+"""Cells up to which there is no room for anything beside a tree."""
+_EDGES = 2
+"""Cells of a border and a scroll bar."""
+_MOST_INFO = 8
+"""Lines about a field, with the one above them, where there is room enough."""
+_TREE = 39
+"""Cells that a tree should have at least."""
+_LAYOUTS = ("columns", "below", "beside", "stacked", "accordion")
+
+
+class DetailPane(Widget):
+    """Both trees, the bytes, and the lines about a field."""
+
+    DEFAULT_CSS = """
+    DetailPane {
+        layout: horizontal;
+        & #trees { layout: horizontal; width: 1fr; height: 1fr; }
+        & #octets { layout: vertical; width: 1fr; height: 1fr; }
+        & FieldTree, & ByteView {
+            width: 1fr;
+            height: 1fr;
+            border-top: solid $panel;
+            border-title-color: $text-muted;
+            &:focus { border-top: solid $primary; border-title-color: $primary; border-title-style: bold; }
+        }
+        & #response, & #octets { border-left: solid $panel; }
+        &.below { layout: vertical; }
+        &.below #trees { height: 3fr; }
+        &.below #octets { height: 2fr; border-left: none; }
+        &.below #trees, &.stacked #trees { layout: vertical; }
+        &.below #response, &.stacked #response { border-left: none; }
+        &.beside #trees { layout: horizontal; }
+        &.beside #response { border-left: solid $panel; }
+        &.accordion FieldTree { height: 1; }
+        &.accordion FieldTree.current { height: 1fr; }
+    }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
+        super().__init__(id=id)
+        self._detail: Detail | None = None
+        self._wished: Side = "response"
+        """The side that was looked at last; shown where there is one."""
+
+    def compose(self) -> ComposeResult:
+        """Lay out trees, bytes and lines."""
+        with Container(id="trees"):
+            yield FieldTree("request", id="request")
+            yield FieldTree("response", id="response")
+        with Container(id="octets"):
+            yield ByteView()
+            yield FieldInfo()
+
+    def on_mount(self) -> None:
+        """Show what there is already."""
+        self.show(self._detail)
+
+    # ------------------------------------------------------------ what is shown
+    @property
+    def detail(self) -> Detail | None:
+        """What is shown."""
+        return self._detail
+
+    def show(self, detail: Detail | None) -> None:
+        """Show an exchange; None for nothing."""
+        self._detail = detail
+        for side in SIDES:
+            tree = self.tree_of(side)
+            shown = None if detail is None else detail.of(side)
+            tree.border_title = Content(side)
+            tree.show(shown, "" if detail is None else detail.api)
+        self._use(self.side)
+
+    def tree_of(self, side: Side) -> FieldTree:
+        """Return the tree of a side."""
+        return self.query_one(f"#{side}", FieldTree)
+
+    @property
+    def bytes(self) -> ByteView:
+        """The bytes."""
+        return self.query_one(ByteView)
+
+    @property
+    def side(self) -> Side:
+        """The side whose bytes are shown: the one that was looked at last, if it is there."""
+        if self._detail is None or self._detail.of(self._wished).root is not None:
+            return self._wished
+        other: Side = "request" if self._wished == "response" else "response"
+        return other if self._detail.of(other).root is not None else self._wished
+
+    @property
+    def selected_field(self) -> FieldNode | None:
+        """The field under the cursor, with its path and value; None where that is no field."""
+        node = self.tree_of(self.side).selected
+        return node if node is not None and node.path and node.parent is not None else None
+
+    def focus_fields(self) -> None:
+        """Give the focus to the tree that was looked at last."""
+        self.tree_of(self.side).focus()
+
+    # ------------------------------------------------------------ room
+    def on_resize(self, event: Resize) -> None:
+        """Arrange the parts for the room that there is."""
+        width, height = event.size
+        for name in _LAYOUTS:
+            self.remove_class(name)
+        octets = self.query_one("#octets")
+        octets.styles.width = None
+        if width >= _COLUMNS:
+            self.add_class("columns")
+            octets.styles.width = self.bytes.widest(width - 2 * _TREE - _EDGES) + _EDGES
+        elif height >= _HIGH or width < _NARROW:
+            self.add_class("below")
+            self.set_class(width >= _BESIDE, "beside")
+            self.set_class(height < _HIGH, "accordion")
+        else:
+            self.add_class("stacked", "accordion")
+            octets.styles.width = self.bytes.widest(width - _TREE - _EDGES) + _EDGES
+        room = height * 2 // 5 if self.has_class("below") else height
+        self.query_one(FieldInfo).styles.height = max(min(room // 3, _MOST_INFO), 2)
+
+    # ------------------------------------------------------------ fields and bytes
+    def _side_detail(self, side: Side) -> SideDetail | None:
+        return None if self._detail is None else self._detail.of(side)
+
+    def _use(self, side: Side) -> None:
+        """Show the bytes of a side."""
+        for each in SIDES:
+            self.tree_of(each).set_class(each == side, "current")
+        self.bytes.show(self._side_detail(side))
+        self._show_field(self.tree_of(side).selected)
+
+    def _show_field(self, node: FieldNode | None) -> None:
+        """Show the bytes of a field, and what it means."""
+        if node is not None:
+            everything = node.parent is None
+            self.bytes.select(node.buffer, node.start, node.start if everything else node.end)
+        self._tell(node)
+
+    def _tell(self, node: FieldNode | None) -> None:
+        detail = self._side_detail(self.side)
+        self.query_one(FieldInfo).show(detail, node)
+
+    @on(DescendantFocus)
+    def _focused(self, event: DescendantFocus) -> None:
+        if isinstance(event.widget, FieldTree) and event.widget.side != self._wished:
+            self._wished = event.widget.side
+            self._use(self.side)
+
+    @on(FieldTree.FieldSelected)
+    def _field_selected(self, message: FieldTree.FieldSelected) -> None:
+        message.stop()
+        if message.tree.side != self.side:
+            self._wished = message.tree.side
+            self._use(self.side)
+        if message.node is message.tree.selected:  # else it comes from before another exchange
+            self._show_field(message.node)
+
+    @on(FieldTree.ShowBytes)
+    def _show_bytes(self, message: FieldTree.ShowBytes) -> None:
+        message.stop()
+        self.bytes.focus()
+
+    @on(ByteView.ByteSelected)
+    def _byte_selected(self, message: ByteView.ByteSelected) -> None:
+        message.stop()
+        detail = self._side_detail(self.side)
+        node = None if detail is None else detail.at(message.buffer, message.offset)
+        if node is None or message.offset != self.bytes.cursor:
+            return
+        self.tree_of(self.side).select(node)
+        part = node.parent is not None and node.buffer == message.buffer
+        start, end = (node.start, node.end) if part else (0, 0)
+        self.bytes.select(message.buffer, start, end, cursor=message.offset)
+        self._tell(node)
+
+    @on(ByteView.ShowField)
+    def _show_tree(self, message: ByteView.ShowField) -> None:
+        message.stop()
+        self.focus_fields()
+
+    # ------------------------------------------------------------ search
+    async def search(self, wanted: Wanted, *, forward: bool) -> bool:
+        """Go to the next match: in the bytes if these have the focus, else in the trees; tell whether there is one."""
+        return await (self._search_bytes if self.bytes.has_focus else self._search_trees)(
+            wanted, forward=forward
+        )
+
+    async def _search_trees(self, wanted: Wanted, *, forward: bool) -> bool:
+        detail, side = self._detail, self.side
+        if detail is None:
+            return False
+        sides = [detail.of(side), *(detail.of(each) for each in SIDES if each != side)]
+        selected = self.tree_of(side).selected
+        found = await asyncio.to_thread(next_field, wanted, sides, selected, forward=forward)
+        if found is None or detail is not self._detail:
+            return False
+        where, node = found
+        self._wished = where.side
+        if where.side != side:
+            self._use(where.side)
+            if self.tree_of(side).has_focus:
+                self.tree_of(where.side).focus()
+        self.tree_of(where.side).select(node)
+        self._show_field(node)
+        return True
+
+    async def _search_bytes(self, wanted: Wanted, *, forward: bool) -> bool:
+        detail, view = self._side_detail(self.side), self.bytes
+        if detail is None:
+            return False
+        found = await asyncio.to_thread(
+            next_bytes, wanted, detail, view.buffer_index, view.cursor, forward=forward
+        )
+        if found is None or detail is not self._side_detail(self.side):
+            return False
+        node = detail.at(found.buffer, found.start)
+        if node is not None:
+            self.tree_of(self.side).select(node)
+            self._tell(node)
+        view.select(found.buffer, found.start, found.end)
+        return True

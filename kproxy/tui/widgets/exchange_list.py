@@ -1,0 +1,332 @@
+"""The list of exchanges: cursor, following, keys and mouse. How it is painted is in :mod:`.exchange_view`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+from textual.reactive import var
+
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.profiles import DEFAULT, WIDEST, Profile
+from kproxy.tui.session.published import Held
+from kproxy.tui.widgets.exchange_view import ExchangeView
+
+if TYPE_CHECKING:
+    from kproxy.tui.session import Session
+
+_SIDEWAYS = 8  # cells for a key
+
+
+class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
+    """The exchanges that a session shows.
+
+    :param session: what is shown; :meth:`refresh_rows` is to be called when it has published something
+    :param profile: the columns
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.LIST)]
+
+    following: var[bool] = var(False, init=False)
+    """Whether the cursor stays with the newest exchange. Moving away from it ends that."""
+
+    class Selected(Message):
+        """The cursor came to something else, by itself or because what is in the list has changed.
+
+        :ivar number: of the exchange, None where it is none
+        :ivar held: the held message, None where it is none
+        """
+
+        def __init__(self, number: int | None, held: Held | None) -> None:
+            super().__init__()
+            self.number = number
+            self.held = held
+
+    class Entered(Selected):
+        """It was chosen, by Enter or by clicking twice."""
+
+    class SortBy(Message):
+        """The title of a column was clicked.
+
+        :ivar order: what :class:`~kproxy.tui.session.Order` takes
+        """
+
+        def __init__(self, order: str) -> None:
+            super().__init__()
+            self.order = order
+
+    class FollowingChanged(Message):
+        """Following began or ended.
+
+        :ivar following: which of these
+        """
+
+        def __init__(self, following: bool) -> None:
+            super().__init__()
+            self.following = following
+
+    class ProfileChanged(Message):
+        """The columns are others now, or as wide as they were dragged.
+
+        :ivar profile: what they are
+        """
+
+        def __init__(self, profile: Profile) -> None:
+            super().__init__()
+            self.profile = profile
+
+    def __init__(
+        self,
+        session: Session,
+        profile: Profile = DEFAULT,
+        *,
+        id: str | None = None,  # noqa: A002  # as all widgets call it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(session, profile, id=id, classes=classes)
+        self._told: tuple[int | None, int | None] = (None, None)
+        self._is_settling = False
+        self._in_sight = True
+        self._edge: tuple[str, int] | None = None
+        self._dragged = False
+
+    # ------------------------------------------------------------ what is shown
+    @property
+    def number(self) -> int | None:
+        """The exchange under the cursor, None if there is none there."""
+        return self._position.number
+
+    @property
+    def held(self) -> Held | None:
+        """The held message under the cursor, None if there is none there."""
+        return self._position.held_message
+
+    @property
+    def profile(self) -> Profile:
+        """The columns."""
+        return self._profile
+
+    @profile.setter
+    def profile(self, profile: Profile) -> None:
+        self._profile = profile
+        self._lay_out()
+        self.post_message(self.ProfileChanged(profile))
+
+    def refresh_rows(self) -> None:
+        """Show what the session has published."""
+        session, position, window = self.session, self._position, self._window()
+        shown, held = session.shown, session.held
+        if shown is not position.shown or held != position.held:
+            top = position.take(
+                shown,
+                held,
+                top=window.top,
+                height=replace(window, held=len(held)).body,
+                ordered=session.status.order is not None,
+                following=self.following,
+            )
+            with self._settling():
+                self._measure_numbers()
+                self._resize()
+                self._scroll(top)
+        self._tell()
+        self._want()
+        self.refresh()
+
+    def go_to(self, number: int) -> bool:
+        """Move the cursor to an exchange; return whether it is in the list."""
+        found = self._position.shown.index_of(number)
+        if found is None:
+            return False
+        self.following = False
+        self._go(found, middle=True)
+        return True
+
+    # ------------------------------------------------------------ keys
+    def action_list_down(self) -> None:
+        """Go a line down."""
+        self._move(1)
+
+    def action_list_up(self) -> None:
+        """Go a line up."""
+        self._move(-1)
+
+    def action_list_page_down(self) -> None:
+        """Go a page down."""
+        page = self._window().body
+        self._move(page, scroll=page)
+
+    def action_list_page_up(self) -> None:
+        """Go a page up."""
+        page = self._window().body
+        self._move(-page, scroll=-page)
+
+    def action_list_top(self) -> None:
+        """Go to the first line."""
+        self._move(-self._position.rows)
+
+    def action_list_bottom(self) -> None:
+        """Go to the last exchange; from there, to the last held message."""
+        last = len(self._position.shown) - 1
+        self._go(last if self._position.row < last else self._position.rows - 1)
+
+    def action_list_left(self) -> None:
+        """Scroll to the columns on the left."""
+        self.scroll_to(x=self.scroll_offset.x - _SIDEWAYS, animate=False)
+
+    def action_list_right(self) -> None:
+        """Scroll to the columns on the right."""
+        self.scroll_to(x=self.scroll_offset.x + _SIDEWAYS, animate=False)
+
+    def action_list_enter(self) -> None:
+        """Choose what is under the cursor."""
+        if self._position.rows:
+            self.post_message(self.Entered(self.number, self.held))
+
+    def _move(self, rows: int, *, scroll: int = 0) -> None:
+        row = self._position.row + rows
+        if self.following and row < len(self._position.shown) - 1:
+            self.following = False
+        self._go(row, top=self.scroll_offset.y + scroll if scroll else None)
+
+    def _go(self, row: int, *, top: int | None = None, middle: bool = False) -> None:
+        """Move the cursor to a line and bring it into sight.
+
+        :param top: the line that comes on top, if the cursor is in sight then; None to scroll as little as will do
+        :param middle: bring it to the middle, unless it is in sight
+        """
+        position, window = self._position, self._window()
+        before = position.row
+        position.go(row)
+        row, held = position.row, position.row - window.exchanges
+        if held >= 0:
+            self._held_top = min(max(self._held_top, held - window.pinned + 1), held)
+        else:
+            top = window.top if top is None else top
+            if middle and not top <= row < top + window.body:
+                top = row - window.body // 2
+            with self._settling():
+                self._scroll(min(max(top, row - window.body + 1), row))
+        if row != before:
+            self._refresh_row(before)
+            self._refresh_row(row)
+        self._tell()
+
+    def _tell(self) -> None:
+        held = self.held
+        selected = self.number, None if held is None else held.number
+        if selected != self._told:
+            self._told = selected
+            self.post_message(self.Selected(self.number, held))
+
+    def watch_following(self, following: bool) -> None:
+        """Go to the newest exchange, and tell others."""
+        if following:
+            self._go(len(self._position.shown) - 1)
+        self.post_message(self.FollowingChanged(following))
+
+    # ------------------------------------------------------------ scrolling
+    @contextmanager
+    def _settling(self) -> Iterator[None]:
+        """Scroll to where the list has to be, rather than away from what is followed."""
+        before, self._is_settling = self._is_settling, True
+        try:
+            yield
+        finally:
+            self._is_settling = before
+
+    def _scroll(self, top: int) -> None:
+        self.scroll_to(y=top, animate=False, force=True)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Have made what came into sight. Whoever scrolls away does not follow any more."""
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) == round(new_value):
+            return
+        if self.following and not self._is_settling and new_value < self.max_scroll_y:
+            self.following = False
+        self._want()
+
+    def on_resize(self) -> None:
+        """Lay the columns out for the new width, and keep the cursor in sight."""
+        was_in_sight = self._in_sight
+        self._lay_out()
+        with self._settling():
+            self._resize()
+        window = self._window()
+        if self.following or (was_in_sight and window.y_of(self._position.row) is None):
+            self._go(self._position.row)
+        self._want()
+
+    def _want(self) -> None:
+        """Have the session make what is on the screen first, then what is a page away."""
+        shown, window = self._position.shown, self._window()
+        page = window.body
+        first, end = max(window.top - 1, 0), window.top + page  # the line above tells what is repeated
+        self._in_sight = window.y_of(self._position.row) is not None
+        wanted = shown.numbers(first, end)
+        wanted += shown.numbers(end, end + page)
+        wanted += shown.numbers(max(first - page, 0), first)
+        self.session.summaries.want(wanted)
+
+    def _measure_numbers(self) -> None:
+        """Make room for the largest number, so that the columns do not move when the list is scrolled."""
+        status = self.session.status
+        longest = self._paint().longest
+        taken = len(str(status.first + status.exchanges)) + 1
+        if taken > longest.get("number", 0):
+            longest["number"] = taken
+            self._lay_out()
+
+    # ------------------------------------------------------------ mouse
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of the right edge of a column."""
+        self._dragged = False
+        at = event.get_content_offset(self)
+        if at is None or at.y:
+            return
+        x = at.x + self.scroll_offset.x
+        column = self._paint().layout.edge(x)
+        if column is not None:
+            self._edge = column.column.id, x - column.width
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Change the width of the column that is held."""
+        if self._edge is None:
+            return
+        name, begin = self._edge
+        self._dragged = True
+        width = min(max(event.x + self.scroll_offset.x - begin, 1), WIDEST)
+        self._profile = self._profile.with_width(name, width)
+        self._lay_out()
+
+    def on_mouse_up(self) -> None:
+        """Let the column go."""
+        if self._edge is None:
+            return
+        self._edge = None
+        self.release_mouse()
+        if self._dragged:
+            self.post_message(self.ProfileChanged(self._profile))
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor, or order by a column."""
+        at = event.get_content_offset(self)
+        if at is None or self._dragged or self.text_selection is not None:
+            return
+        if at.y == 0:
+            placed = self._paint().layout.at(at.x + self.scroll_offset.x)
+            if placed is not None and placed.column.order:
+                self.post_message(self.SortBy(placed.column.order))
+            return
+        row = self._window().row_at(at.y)
+        if row is not None:
+            self._move(row - self._position.row)
+            if event.chain == 2:
+                self.action_list_enter()

@@ -1,0 +1,336 @@
+"""The list of exchanges as it is painted: only the lines on the screen exist, however many exchanges there are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import monotonic_ns, time_ns
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from kproxy.tui.column_layout import Layout, lay_out
+from kproxy.tui.columns import Clock, as_summary
+from kproxy.tui.list_position import Position, Window
+from kproxy.tui.profiles import Profile
+from kproxy.tui.safe import fit
+from kproxy.tui.session.published import Summary
+from kproxy.tui.states import ROLES
+from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
+
+if TYPE_CHECKING:
+    from kproxy.tui.session import Session
+
+_TICK = 0.2  # seconds between two looks at what is running
+_MOST_SELECTED = 10_000  # lines that are copied at most
+
+
+class ExchangeView(ScrollView, inherit_bindings=False):
+    """The exchanges that a session shows, one a line, below a line of titles and above what is held.
+
+    :param session: what is shown
+    :param profile: the columns
+    """
+
+    ALLOW_SELECT = True
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "exchange-list--header",
+        "exchange-list--sorted",
+        "exchange-list--cursor",
+        "exchange-list--repeated",
+        "exchange-list--mark",
+        "exchange-list--comment",
+        *(f"exchange-list--{role}" for role in ROLES),
+    }
+    """
+    | Class | What it is |
+    |---|---|
+    | `exchange-list--header` | The titles of the columns. |
+    | `exchange-list--sorted` | The title of the column by which the list is ordered. |
+    | `exchange-list--cursor` | The line under the cursor. |
+    | `exchange-list--repeated` | What repeats the line above. |
+    | `exchange-list--mark`, `exchange-list--comment` | The signs for these. |
+    | `exchange-list--ROLE` | States by their role, see :data:`kproxy.tui.states.LOOKS`. |
+    """
+
+    DEFAULT_CSS = """
+    ExchangeView {
+        height: 1fr;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+        scrollbar-gutter: stable;
+        background: $background;
+        color: $foreground;
+        & > .exchange-list--header { text-style: bold; background: $panel; color: $foreground; }
+        & > .exchange-list--sorted { text-style: bold; background: $panel; color: $text-accent; }
+        & > .exchange-list--cursor {
+            background: $block-cursor-blurred-background;
+            color: $block-cursor-blurred-foreground;
+            text-style: $block-cursor-blurred-text-style;
+        }
+        &:focus > .exchange-list--cursor {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: $block-cursor-text-style;
+        }
+        & > .exchange-list--repeated { color: $text-disabled; }
+        & > .exchange-list--mark { color: $text-accent; text-style: bold; }
+        & > .exchange-list--comment { color: $text-accent; }
+        & > .exchange-list--quiet { color: $text-muted; }
+        & > .exchange-list--error { color: $text-error; }
+        & > .exchange-list--warning { color: $text-warning; }
+        & > .exchange-list--slow { color: $text-warning; }
+        & > .exchange-list--running { color: $text-primary; }
+        & > .exchange-list--held { color: $text-warning; text-style: bold; }
+        & > .exchange-list--damaged { color: $text-error; text-style: italic; }
+        & > .exchange-list--changed { color: $text-secondary; }
+        &:nocolor > .exchange-list--error { text-style: bold; }
+        &:ansi > .exchange-list--repeated { text-style: dim; }
+        &:ansi > .exchange-list--quiet { text-style: dim; }
+        &:ansi > .exchange-list--header { background: ansi_default; text-style: bold underline; }
+        &:ansi > .exchange-list--sorted { background: ansi_default; text-style: bold underline reverse; }
+    }
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        profile: Profile,
+        *,
+        id: str | None = None,  # noqa: A002  # as all widgets call it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.session = session
+        self._profile = profile
+        self._position = Position()
+        self._held_top = 0
+        self._painter: LinePainter | None = None
+        self._header: tuple[tuple[str, bool], Strip] | None = None
+        self._ticking: set[int] = set()
+        self._latest = self._latest_came = 0
+
+    def on_mount(self) -> None:
+        """Begin to look after what changes by itself."""
+        if self.session.live:
+            self.set_interval(_TICK, self._tick)
+
+    def _tick(self) -> None:
+        """Paint the lines again that show how long something has been going on."""
+        lines, self._ticking = self._ticking, set()
+        width, height = self.size
+        if lines:
+            self.refresh(*(Region(0, y, width, 1) for y in lines if y < height))
+
+    # ------------------------------------------------------------ sizes and places
+    @property
+    def _room(self) -> Size:
+        """Cells beside and above the scroll bars."""
+        size, taken = self.size, self.scrollbar_gutter
+        return Size(size.width - taken.right, size.height - taken.bottom)
+
+    def _window(self) -> Window:
+        (width, height), (left, top), position = self._room, self.scroll_offset, self._position
+        return Window(width, height, left, top, len(position.shown), len(position.held), self._held_top)
+
+    def _resize(self) -> None:
+        """Tell Textual how large the list is."""
+        window = self._window()
+        size = Size(self._paint().layout.width, 1 + window.exchanges + window.pinned)
+        if size != self.virtual_size:
+            # all that a layout of the screen would do of it; the list may grow fifteen times a second
+            self.set_reactive(ExchangeView.virtual_size, size)
+            self._scroll_update(size)
+        self._held_top = max(min(self._held_top, window.held - window.pinned), 0)
+
+    def _refresh_row(self, row: int) -> None:
+        y = self._window().y_of(row)
+        if y is not None:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    # ------------------------------------------------------------ columns
+    def _layout(self, longest: dict[str, int]) -> Layout:
+        return lay_out(self._profile, self._room.width, longest, margin=MARGIN)
+
+    def _lay_out(self) -> None:
+        """Place the columns anew."""
+        painter, width = self._paint(), self._room.width
+        painter.outgrown = False
+        layout = self._layout(painter.longest)
+        if layout == painter.layout and width == painter.room:
+            return
+        painter.layout, painter.room = layout, width
+        painter.forget()
+        self._header = None
+        self._resize()
+        self.refresh()
+
+    # ------------------------------------------------------------ painting
+    def notify_style_update(self) -> None:
+        """Forget what was painted in other colours."""
+        super().notify_style_update()
+        if self._painter is not None:
+            self._painter.styles = self._styles()
+            self._painter.forget()
+            self._header = None
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Paint anew: the colours of the cursor differ."""
+        super().watch_has_focus(_has_focus)
+        self.call_after_refresh(self._paint_anew)
+
+    def _paint_anew(self) -> None:
+        self.notify_style_update()
+        self.refresh()
+
+    def _styles(self) -> LineStyles:
+        def style(name: str) -> Style:
+            return self.get_component_rich_style(f"exchange-list--{name}")
+
+        return LineStyles(
+            plain=self.rich_style,
+            repeated=style("repeated"),
+            roles={role: style(role) for role in ROLES},
+            mark=style("mark"),
+            comment=style("comment"),
+            cursor=style("cursor"),
+            header=style("header"),
+            sorted_header=style("sorted"),
+        )
+
+    def _paint(self) -> LinePainter:
+        if self._painter is None:
+            self._painter = LinePainter(self._styles(), self._layout({}), self._room.width)
+        return self._painter
+
+    def _clock(self) -> Clock:
+        """Return by what times are shown.
+
+        The clock of live traffic, which may be that of another machine, goes on from the latest packet.
+        """
+        session, now = self.session, self.session.status.latest
+        if session.live:
+            if now != self._latest:
+                self._latest, self._latest_came = now, monotonic_ns()
+            now += monotonic_ns() - self._latest_came
+        return Clock(session.zone, session.status.begin, now)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return lines to be painted.
+
+        Nothing is drawn around them, so they need not be made anew because they have moved: a line that stays the same
+        is the same object wherever it stands, with what was found out about it.
+        """
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        window, at, strips = self._window(), self._clock(), []
+        missing = self.size.width - window.width if not self.show_vertical_scrollbar else 0
+        for y in crop.line_range:
+            strip = self._line(y, window, at)
+            if missing:
+                strip = strip.extend_cell_length(self.size.width, self._paint().styles.plain)
+            for each in filters:
+                strip = strip.apply_filter(each, background)
+            strips.append(strip)
+        if self._paint().outgrown:
+            self.call_later(self._lay_out)
+        if crop.column_span != (0, self.size.width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line with the places of its parts in the text: this is what the mouse asks for."""
+        window, at = self._window(), self._clock()
+        strip, row = self._line(y, window, at), window.row_at(y)
+        if row is None:
+            return strip
+        return strip.apply_offsets(
+            len(self._row(row, at).crop(0, window.left).text) if window.left else 0, row
+        )
+
+    def _line(self, y: int, window: Window, at: Clock) -> Strip:
+        """Return what is on a line of the screen."""
+        painter, row = self._paint(), window.row_at(y)
+        left, right = window.left, window.left + window.width
+        if y == 0:
+            return self._header_line(painter).crop_extend(left, right, painter.styles.header)
+        if row is None:
+            nothing = self._nothing() if y == 1 and not window.exchanges else ""
+            return Strip([Segment(fit(nothing, window.width), painter.styles.repeated)], window.width)
+        strip = self._row(row, at, y)
+        selection = self.text_selection
+        if selection is not None:
+            strip = self._highlighted(strip, selection, row)
+        return strip.crop_extend(
+            left, right, painter.styles.cursor if row == self._position.row else painter.styles.plain
+        )
+
+    def _row(self, row: int, at: Clock, y: int | None = None) -> Strip:
+        """Return the whole line of an exchange or a held message.
+
+        :param y: where it stands on the screen, to be painted again if it changes by itself
+        """
+        position, painter = self._position, self._paint()
+        selected = row == position.row
+        held = row - len(position.shown)
+        if held >= 0:
+            if self.session.live:  # what is held is held by this machine
+                at = replace(at, now=time_ns())
+            summary = as_summary(position.held[held], at.now)
+            above = as_summary(position.held[held - 1], at.now) if held else None
+        else:
+            found = self._summary(row)
+            if found is None:
+                return painter.unknown(position.shown.number(row), selected=selected)
+            summary, above = found, self._summary(row - 1)
+        if summary.running_since is not None and y is not None:
+            self._ticking.add(y)
+        return painter.line(summary, above, at, selected=selected)
+
+    def _summary(self, row: int) -> Summary | None:
+        return self.session.summaries.get(self._position.shown.number(row)) if row >= 0 else None
+
+    def _header_line(self, painter: LinePainter) -> Strip:
+        order = self.session.status.order
+        key = ("", False) if order is None else (order.column, order.descending)
+        if self._header is None or self._header[0] != key:
+            self._header = key, painter.header(key[0], descending=key[1])
+        return self._header[1]
+
+    def _nothing(self) -> str:
+        status = self.session.status
+        if status.filtering is not None:
+            return f"   searching for what fits the filter: {status.filtering:.0%}"
+        if status.exchanges and status.marked_only:
+            return "   nothing is marked, of what the filter shows"
+        if status.exchanges and status.filter is not None:
+            return "   nothing fits the filter"
+        return "   no exchanges" if status.finished else "   no exchanges yet"
+
+    # ------------------------------------------------------------ selecting text
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the text that is selected, as far as it has been made."""
+        window, at = self._window(), self._clock()
+        first = window.top if selection.start is None else selection.start.y
+        last = window.top + window.body - 1 if selection.end is None else selection.end.y
+        lines = []
+        for row in range(max(first, 0), min(last + 1, self._position.rows, first + _MOST_SELECTED)):
+            span = selection.get_span(row)
+            if span is not None:
+                text = self._row(row, at).text
+                lines.append(text[span[0] : None if span[1] < 0 else span[1]].rstrip())
+        return ("\n".join(lines), "\n") if lines else None
+
+    def _highlighted(self, strip: Strip, selection: Selection, row: int) -> Strip:
+        span = selection.get_span(row)
+        if span is None:
+            return strip
+        text = Text.assemble(*((segment.text, segment.style or "") for segment in strip), end="")
+        style = self.screen.get_component_rich_style("screen--selection")
+        text.stylize(style, span[0], len(text) if span[1] < 0 else span[1])
+        return Strip(text.render(self.app.console), strip.cell_length)

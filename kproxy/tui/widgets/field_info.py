@@ -1,0 +1,104 @@
+"""What there is to know of one field: type, place, value, meaning, and what to make of an error."""
+
+from __future__ import annotations
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from kproxy.cli.values import advice_on, short
+from kproxy.tui import safe
+from kproxy.tui.detail.lines import whole
+from kproxy.tui.detail.nodes import FieldNode, Role, SideDetail
+
+_MOST = 2000
+"""Characters of a value that are shown."""
+_IN_HEAD = 24
+"""Characters that a value may have to stand in the first line."""
+
+
+class FieldInfo(VerticalScroll, can_focus=False):
+    """Some lines about a field."""
+
+    DEFAULT_CSS = """
+    FieldInfo {
+        height: 7;
+        border-top: solid $panel;
+        & > Static { height: auto; min-height: 100%; }
+    }
+    """
+
+    def __init__(self) -> None:
+        self._text = Static(markup=False)
+        self._is_long = False
+        super().__init__(self._text)
+
+    def show(self, side: SideDetail | None, node: FieldNode | None) -> None:
+        """Show what is known of a field; None for nothing."""
+        lines = about(side, node) if side is not None and node is not None else []
+        text = Content("\n").join(lines)
+        # laying out the screen with every key would take most of the time, and is needed for long texts only
+        width, height = self._text.size.width, self.size.height
+        was_long = self._is_long
+        self._is_long = width <= 0 or text.get_height({}, width) > height
+        self._text.update(text, layout=was_long or self._is_long)
+        if was_long:
+            self.scroll_home(animate=False)
+
+
+def about(side: SideDetail, node: FieldNode) -> list[Content]:
+    """Return the lines about a field."""
+    if node.role in (Role.COMMENT, Role.PROBLEM, Role.CHANGE):
+        return [safe.plain(node.name)]
+    text = node.text(_IN_HEAD) if node.leaf and _is_short(node) else ""
+    kind = "bold $text-error" if node.error else "bold"
+    head = Content.assemble(
+        Content(safe.clean(f"{node.name} {text}".rstrip())).stylize("bold"),
+        Content(safe.clean(f"  {node.note}")).stylize(kind) if node.note and node.kind != "frame" else "",
+        _muted("  ".join(["", *filter(None, (node.kind, _place(side, node)))])),
+    )
+    found = [head]
+    advice = advice_on(node.declared, node.value)
+    found += [safe.plain(text) for text in (advice, node.doc) if text]
+    if node.change:
+        found.append(Content(safe.clean(node.change.strip())).stylize("$text-warning"))
+    domain = None if node.declared is None else node.declared.type.domain
+    if domain is not None and domain.values and not advice:
+        found.append(_muted(domain.doc))
+    if not text:
+        found += _value(node)
+    if node.path:
+        found.append(_muted(node.path))
+    return found
+
+
+def _is_short(node: FieldNode) -> bool:
+    return not isinstance(node.value, str | bytes) or len(node.value) <= _IN_HEAD
+
+
+def _value(node: FieldNode) -> list[Content]:
+    """Return a long value, for which the tree may have no room."""
+    if not node.leaf or not isinstance(node.value, str | bytes):
+        return []
+    text = whole(node.value, _MOST)
+    if isinstance(node.value, bytes) and not text.isprintable():
+        text = short(node.value, _MOST)
+    return [safe.plain(text)]
+
+
+def _place(side: SideDetail, node: FieldNode) -> str:
+    if node.end <= node.start:
+        place = f"no bytes, at {node.start:,}"
+    elif node.end == node.start + 1:
+        place = f"byte {node.start:,}"
+    else:
+        place = f"bytes {node.start:,}-{node.end - 1:,}"
+    if node.role is Role.INNER and node.parent is not None and not node.parent.wire:
+        place = f"in {place}"
+    if node.incomplete:
+        place = f"{place}, incomplete"
+    return place if node.buffer == 0 else f"{place} of {side.buffers[node.buffer].name}"
+
+
+def _muted(text: str) -> Content:
+    return Content(safe.clean(text)).stylize("$text-muted")

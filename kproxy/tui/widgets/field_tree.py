@@ -1,0 +1,366 @@
+"""The fields of a request or response, as a tree that is drawn line by line.
+
+What was folded and unfolded by hand holds for the same fields of every exchange of the same API, and the cursor stays
+on the same field: going down the list, one looks at the same thing.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import BindingType
+from textual.cache import LRUCache
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from kproxy.tui import safe
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.detail.folding import Fold, Folding, Line
+from kproxy.tui.detail.lines import Class, pieces
+from kproxy.tui.detail.naming import filter_field
+from kproxy.tui.detail.nodes import FieldNode, Side, SideDetail
+from kproxy.tui.widgets.selectable import SelectableLines
+
+_INDENT = 2
+_FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
+
+
+class FieldTree(SelectableLines, can_focus=True):
+    """The tree of one side.
+
+    :param side: which one
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TREE)]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "field-tree--cursor",
+        *(f"field-tree--{each}" for each in Class),
+    }
+    """One for each :class:`~kproxy.tui.detail.lines.Class` of text, and the line of the cursor."""
+    DEFAULT_CSS = """
+    FieldTree {
+        overflow-x: hidden;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        & > .field-tree--name { color: $text-primary; }
+        & > .field-tree--text { color: $text-success; }
+        & > .field-tree--data { color: $text-secondary; }
+        & > .field-tree--note { color: $text-accent; }
+        & > .field-tree--error { color: $text-error; text-style: bold; }
+        & > .field-tree--change { color: $text-warning; }
+        & > .field-tree--comment { color: $text-warning; text-style: italic; }
+        & > .field-tree--muted { color: $text-muted; }
+        & > .field-tree--cursor { background: $block-cursor-blurred-background; text-style: bold; }
+        &:focus > .field-tree--cursor {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: $block-cursor-text-style;
+        }
+    }
+    """
+
+    class FieldSelected(Message):
+        """Another field was selected, by key or mouse.
+
+        :ivar node: the field
+        """
+
+        def __init__(self, tree: FieldTree, node: FieldNode) -> None:
+            super().__init__()
+            self.tree = tree
+            self.node = node
+
+        @property
+        def control(self) -> FieldTree:
+            """The tree."""
+            return self.tree
+
+    class ShowBytes(Message):
+        """The bytes of the selected field are wanted."""
+
+    class AddColumn(Message):
+        """A field is to be a column of the list.
+
+        :ivar field: its name in filters: ``client_id``, ``request.topics.name``
+        """
+
+        def __init__(self, field: str) -> None:
+            super().__init__()
+            self.field = field
+
+    class StepExchange(Message):
+        """Another exchange is wanted.
+
+        :ivar step: 1 for the next, -1 for the one before
+        """
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    def __init__(self, side: Side, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
+        super().__init__(id=id)
+        self.side: Side = side
+        self._detail: SideDetail | None = None
+        self._api = ""
+        self._wished: dict[str, dict[str, Fold]] = {}
+        self._fields: dict[str, str] = {}
+        """Path of the field that the cursor was last put on, by API."""
+        self._folding: Folding | None = None
+        self._cursor = 0
+        self._strips: LRUCache[int, Strip] = LRUCache(256)
+        """Lines as they are without the cursor, until something else about them changes."""
+
+    # ------------------------------------------------------------ what is shown
+    def show(self, detail: SideDetail | None, api: str = "") -> None:
+        """Show a side of an exchange; None for nothing.
+
+        :param api: exchanges of the same are folded alike
+        """
+        self._detail, self._api = detail, api
+        self._folding = None if detail is None else Folding(detail, self._wished.setdefault(api, {}))
+        self._cursor = self._line_near(self._fields.get(api, ""))
+        self._measure()
+        self._scroll_to_cursor()
+        self.refresh()
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines there are."""
+        return [] if self._folding is None else self._folding.lines
+
+    @property
+    def cursor(self) -> int:
+        """The line that is selected."""
+        return self._cursor
+
+    @property
+    def selected(self) -> FieldNode | None:
+        """The field under the cursor."""
+        return self.lines[self.cursor].node if self.cursor < len(self.lines) else None
+
+    def select(self, node: FieldNode) -> None:
+        """Put the cursor on a field, and unfold what it is in; tells nobody."""
+        if self._folding is None:
+            return
+        before = len(self.lines)
+        at = self._folding.reveal(node)
+        if len(self.lines) != before:
+            self._measure()
+            self.refresh()
+        self._fields[self._api] = node.path
+        self._put_cursor(at)
+
+    def _line_near(self, path: str) -> int:
+        """Return the line of a field, which is unfolded if it is there, or of the nearest that it would be in."""
+        if self._folding is None or self._detail is None:
+            return 0
+        if path in self._detail.nodes:
+            return self._folding.reveal(self._detail.nodes[path])
+        while path:
+            node = self._detail.nodes.get(path)
+            if node is not None:
+                at = self._folding.line_of(node)
+                if at is not None:
+                    return at
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return 0
+
+    # ------------------------------------------------------------ drawing
+    def line_count(self) -> int:
+        return max(len(self.lines), 1)
+
+    def line_text(self, y: int) -> str:
+        return "".join(segment.text for segment in self._segments(y))
+
+    def render_line(self, y: int) -> Strip:
+        y += self.scroll_offset.y
+        if y >= self.line_count():
+            return Strip.blank(self.scrollable_content_region.width, self.rich_style)
+        strip = self._strips.get(y)
+        if strip is None:
+            width = self.scrollable_content_region.width
+            strip = self._strips[y] = Strip(self._segments(y)).crop_extend(0, width, self.rich_style)
+        if y == self.cursor and self.lines:
+            style = self.get_component_rich_style("field-tree--cursor")
+            strip = Strip(Segment.apply_style(list(strip), post_style=style), strip.cell_length)
+        return self.selectable(strip, y)
+
+    def _segments(self, y: int) -> list[Segment]:
+        """Return the text of a line, cut at the width of the tree."""
+        room = self.scrollable_content_region.width
+        if not self.lines:
+            absent = self._detail.absent if self._detail is not None else ""
+            return [Segment(safe.cut(safe.clean(absent), room), self._style(Class.MUTED))]
+        line = self.lines[y]
+        pad = " " * (_INDENT * max(line.depth - 1, 0))
+        if line.more:
+            return [Segment(f"{pad}{_FOLDED}… {line.more:,} more", self._style(Class.MUTED))]
+        folded = self._is_folded(line.node)
+        sign = _LEAF
+        if line.node.below:
+            sign = _FOLDED if folded else _UNFOLDED
+        found = []
+        for text, kind in [(f"{pad}{sign}", Class.MUTED), *pieces(line.node, folded=folded)]:
+            shown = safe.cut(safe.clean(text), room)
+            found.append(Segment(shown, self._style(kind)))
+            room -= safe.width(shown)
+            if room <= 0:
+                break
+        return found
+
+    def _style(self, kind: Class) -> Style:
+        return self.get_component_rich_style(f"field-tree--{kind}")
+
+    def _is_folded(self, node: FieldNode) -> bool:
+        return self._folding is None or self._folding.fold_of(node) is Fold.FOLDED
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Draw anew: the colours differ."""
+        self._strips.clear()
+        super().watch_has_focus(_has_focus)
+
+    def _measure(self) -> None:
+        """Take note that lines have changed."""
+        self._strips.clear()
+        self.virtual_size = Size(self.scrollable_content_region.width, self.line_count())
+
+    def _on_resize(self, event: Resize) -> None:
+        self._measure()
+        self._scroll_to_cursor()
+
+    def _scroll_to_cursor(self) -> None:
+        top, height = self.scroll_offset.y, max(self.size.height, 1)
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+
+    # ------------------------------------------------------------ moving
+    def move_to(self, line: int) -> None:
+        """Put the cursor on a line, as by key: whoever shows bytes is told."""
+        if not self.lines:
+            return
+        line = min(max(line, 0), len(self.lines) - 1)
+        moved = line != self.cursor
+        node = self.lines[line].node
+        if node.path:
+            self._fields[self._api] = node.path
+        self._put_cursor(line)
+        if moved:
+            self.post_message(self.FieldSelected(self, node))
+
+    def _put_cursor(self, line: int) -> None:
+        self.refresh_line(self.cursor)
+        self._cursor = line
+        self.refresh_line(line)
+        self._scroll_to_cursor()
+
+    def _page(self) -> int:
+        return max(self.size.height - 1, 1)
+
+    def action_tree_down(self) -> None:
+        self.move_to(self.cursor + 1)
+
+    def action_tree_up(self) -> None:
+        self.move_to(self.cursor - 1)
+
+    def action_tree_page_down(self) -> None:
+        self.move_to(self.cursor + self._page())
+
+    def action_tree_page_up(self) -> None:
+        self.move_to(self.cursor - self._page())
+
+    def action_tree_top(self) -> None:
+        self.move_to(0)
+
+    def action_tree_bottom(self) -> None:
+        self.move_to(len(self.lines) - 1)
+
+    def action_tree_next_exchange(self) -> None:
+        self.post_message(self.StepExchange(1))
+
+    def action_tree_previous_exchange(self) -> None:
+        self.post_message(self.StepExchange(-1))
+
+    # ------------------------------------------------------------ folding
+    def _fold(self, node: FieldNode, fold: Fold) -> None:
+        if self._folding is not None:
+            self._folding.wish(node, fold)
+            self._measure()
+            self.refresh()
+
+    def _line(self) -> Line | None:
+        return self.lines[self.cursor] if self.cursor < len(self.lines) else None
+
+    def action_tree_enter(self) -> None:
+        line = self._line()
+        if line is None:
+            return
+        if line.more:
+            self._fold(line.node, Fold.OPEN)
+        elif line.node.below:
+            self._fold(line.node, Fold.OPEN if self._is_folded(line.node) else Fold.FOLDED)
+        else:
+            self.post_message(self.ShowBytes())
+
+    def action_tree_unfold(self) -> None:
+        line = self._line()
+        if line is None:
+            return
+        if line.more or (line.node.below and self._is_folded(line.node)):
+            self._fold(line.node, Fold.OPEN)
+        elif line.node.below:
+            self.move_to(self.cursor + 1)
+
+    def action_tree_fold(self) -> None:
+        line = self._line()
+        if line is None or self._folding is None:
+            return
+        node = line.node
+        if node.below and not line.more and not self._is_folded(node):
+            self._fold(node, Fold.FOLDED)
+            return
+        outer = node if line.more else node.parent
+        at = None if outer is None else self._folding.line_of(outer)
+        if at is not None:
+            self.move_to(at)
+
+    def action_tree_unfold_all(self) -> None:
+        line = self._line()
+        if line is not None and line.node.below:
+            self._fold(line.node, Fold.DEEP)
+
+    def action_tree_column(self) -> None:
+        node = self.selected
+        field = None if node is None else filter_field(node)
+        if field is None:
+            self.notify("This is no field that a column can show.", severity="warning")
+        else:
+            self.post_message(self.AddColumn(field))
+
+    # ------------------------------------------------------------ mouse
+    def on_click(self, event: Click) -> None:
+        """Select a line; of what has something inside, a click on the sign, or a second one, unfolds it."""
+        event.prevent_default()  # a second click would select all text
+        offset = event.get_content_offset(self)
+        if offset is None or not self.lines or self.text_selection is not None:
+            return
+        y = offset.y + self.scroll_offset.y
+        if y >= len(self.lines):
+            return
+        event.stop()
+        line = self.lines[y]
+        begin = _INDENT * max(line.depth - 1, 0)
+        self.move_to(y)
+        on_sign = event.chain > 1 or begin <= offset.x < begin + len(_FOLDED)
+        if line.more or (line.node.below and on_sign):
+            self.action_tree_enter()

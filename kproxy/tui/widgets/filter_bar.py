@@ -1,0 +1,190 @@
+"""The line in which filters are typed: what is shown, what is held, and the rules of faults."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from textual.message import Message
+
+from captures.filters import Candidate, Filter, FilterError, compile_filter, complete
+from kproxy.tui.history import History
+from kproxy.tui.safe import clean
+from kproxy.tui.widgets.typing_line import TypingLine
+from kproxy.tui.widgets.verdict import Validity, Verdict, objection
+
+Known = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns the values of a field that were met, such as :meth:`kproxy.tui.session.Session.known`."""
+
+SAVED = "saved"
+"""Kind of the candidates that are filters under names."""
+
+_NAMED = re.compile(r"\s*@([\w-]*)")
+
+
+class Complete(Protocol):
+    """What :func:`captures.filters.complete` does."""
+
+    def __call__(
+        self, text: str, cursor: int | None = None, known: Mapping[str, Iterable[str]] | None = None
+    ) -> list[Candidate]: ...
+
+
+class FilterBar(TypingLine):
+    """A line for a filter.
+
+    :param known: tells values that were met, for completion
+    :param saved: filters by the names under which they are kept; ``@name`` in front offers them. What the language
+        itself means by ``@marked`` and the like goes before
+    :param check: returns what a text means, or raises :class:`~captures.filters.FilterError`
+    :param complete: tells what may come next
+    :param optional: whether an empty text means something: everything
+    :param history: name of the history
+    """
+
+    class Applied(Message):
+        """A filter was typed.
+
+        :ivar text: the filter, saved ones put in; empty for everything
+        :ivar value: what ``check`` has made of it, None for everything
+        """
+
+        def __init__(self, bar: FilterBar, text: str, value: Any) -> None:
+            super().__init__()
+            self.bar = bar
+            self.text = text
+            self.value = value
+
+        @property
+        def filter(self) -> Filter | None:
+            """The filter, None for everything; of a bar for something else, None too."""
+            return self.value if isinstance(self.value, Filter) else None
+
+        @property
+        def control(self) -> FilterBar:
+            """The bar, for selectors of :func:`textual.on`."""
+            return self.bar
+
+    def __init__(
+        self,
+        known: Known | None = None,
+        saved: Mapping[str, str] | None = None,
+        *,
+        check: Callable[[str], Any] = compile_filter,
+        complete: Complete = complete,
+        optional: bool = True,
+        history: str = "filter",
+        sign: str = "filter",
+        placeholder: str = "such as: api == Fetch and latency > 100ms, ~t orders ~e",
+        id: str | None = None,  # noqa: A002  # as every widget calls it
+    ) -> None:
+        super().__init__(sign, History(history), placeholder, id=id)
+        self.saved: Mapping[str, str] = saved or {}
+        self._known = known
+        self._check = check
+        self._complete = complete
+        self._optional = optional
+        self._met: dict[str, Sequence[str]] = {}
+
+    def open(self, text: str = "", sign: str | None = None) -> None:
+        self._met = {}  # there may be more by now
+        super().open(text, sign)
+
+    # ------------------------------------------------------------ judging
+    def judge(self, text: str) -> Verdict:
+        if not text.strip():
+            if self._optional:
+                return Verdict(text, Validity.EMPTY, "enter: everything · tab: fields · up: earlier ones")
+            return Verdict(text, Validity.INCOMPLETE, "nothing is written yet")
+        written = self.expanded(text.rstrip())
+        try:
+            value = self._check(written)
+        except FilterError as error:
+            if written != text.rstrip():
+                return Verdict(text, Validity.INVALID, f"{written}: {error.message}", 0, len(text))
+            return objection(error, text)
+        plainly = str(getattr(value, "expanded", ""))
+        return Verdict(
+            text, Validity.VALID, plainly if plainly != text.strip() else "enter applies it", value=value
+        )
+
+    def submit(self, verdict: Verdict) -> None:
+        text = self.expanded(verdict.text).strip()
+        self.post_message(self.Applied(self, text, verdict.value))
+
+    # ------------------------------------------------------------ filters under names
+    def expanded(self, text: str) -> str:
+        """Return a text with the saved filter in it that it begins with, if it begins with one."""
+        found = _NAMED.match(text)
+        saved = self._saved_as(found[1]) if found else None
+        if found is None or saved is None:
+            return text
+        rest = text[found.end() :]
+        return f"({saved}){rest}" if rest.strip() else saved
+
+    def _saved_as(self, name: str) -> str | None:
+        return self.saved.get(name) if name and not _selects(name) else None
+
+    def _offers_of_saved(self, text: str, cursor: int) -> Iterator[Candidate]:
+        found = _NAMED.fullmatch(text, 0, cursor)
+        if found is None:
+            return
+        for name, saved in sorted(self.saved.items()):
+            if name.startswith(found[1]) and self._saved_as(name) is not None:
+                yield Candidate(f"@{name}", SAVED, saved, found.start(1) - 1)
+
+    def replaced(self, text: str, cursor: int, candidate: Candidate) -> tuple[str, int]:
+        if candidate.kind != SAVED:
+            return super().replaced(text, cursor, candidate)
+        rest = text[cursor:]
+        written = self.expanded(f"{candidate.text}{rest}")
+        return written, len(written) - len(rest)
+
+    # ------------------------------------------------------------ completing
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        offered, wanted = await asyncio.to_thread(self._completed, text, cursor)
+        if wanted and self._known is not None:
+            for field in wanted:
+                self._met[field] = await self._known(field)
+            offered, _ = await asyncio.to_thread(self._completed, text, cursor)
+        return offered
+
+    def _completed(self, text: str, cursor: int) -> tuple[list[Candidate], set[str]]:
+        """Return what may come next, and the fields whose values would have to be known."""
+        known = _Noting(self._met)
+        offered = [*self._offers_of_saved(text, cursor), *self._complete(text, cursor, known)]
+        # a value that cannot be seen as it is cannot be typed either
+        return [one for one in offered if clean(one.text) == one.text], known.missed
+
+
+class _Noting(Mapping[str, Sequence[str]]):
+    """Values by field, which notes the fields that it was asked for in vain."""
+
+    def __init__(self, met: Mapping[str, Sequence[str]]) -> None:
+        self._met = met
+        self.missed: set[str] = set()
+
+    def __getitem__(self, field: str) -> Sequence[str]:
+        if field not in self._met:
+            self.missed.add(field)
+        return self._met[field]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._met)
+
+    def __len__(self) -> int:
+        return len(self._met)
+
+    def __bool__(self) -> bool:
+        return True  # empty, it is to be asked all the same
+
+
+def _selects(name: str) -> bool:
+    """Tell whether the language itself has a meaning for ``@name``."""
+    try:
+        compile_filter(f"@{name}")
+    except FilterError:
+        return False
+    return True

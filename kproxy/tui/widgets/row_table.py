@@ -1,0 +1,421 @@
+"""A table of rows with a cursor: sorted by any column, unfolded, searched, scrolled; only what is seen is drawn.
+
+To use it, give it columns once and rows as often as they change::
+
+    table = RowTable([Column("topic", least=12), Column("records", right=True, rank=1)], empty="No topics yet.")
+    table.set_rows([Row("orders", ("orders", counted(1200)), children=(Row(("orders", 0), ("0", counted(1200))),))])
+
+Rows are known by their keys: the cursor and what is unfolded stay with them when others replace them. Columns are
+those of :mod:`kproxy.cli.tables`: where there is no room, they are cut to ``least`` and left out by ``rank``. A column
+that is empty all the way down is not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from operator import is_
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from kproxy.cli.tables import GAP, Column, fitted
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.safe import clean, fit
+from kproxy.tui.widgets.selectable import SelectableLines
+from kproxy.tui.widgets.table_rows import INDENT, Line, Lines, Order, Role, Row, role_of, text_of
+
+_CURSOR = "▌"
+_FOLDED, _UNFOLDED = "▸", "▾"
+_RISING, _FALLING = "▲", "▼"
+_SCROLLED = 8  # cells for a key
+
+
+class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
+    """A virtual table.
+
+    :param empty: what is said where there are no rows
+    :param order: how rows are sorted at first; None keeps the order in which they come
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TABLE)]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "row-table--header",
+        "row-table--cursor",
+        *(f"row-table--{role}" for role in Role),
+    }
+    """
+    | Class | What it is |
+    |---|---|
+    | `row-table--header` | The titles of the columns. |
+    | `row-table--cursor` | The line under the cursor. |
+    | `row-table--ROLE` | Cells by their :class:`~kproxy.tui.widgets.table_rows.Role`. |
+    """
+
+    DEFAULT_CSS = """
+    RowTable {
+        height: 1fr;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+        scrollbar-gutter: stable;
+        background: $background;
+        color: $foreground;
+        & > .row-table--header { text-style: bold; background: $panel; color: $foreground; }
+        & > .row-table--cursor {
+            background: $block-cursor-blurred-background;
+            color: $block-cursor-blurred-foreground;
+            text-style: $block-cursor-blurred-text-style;
+        }
+        &:focus > .row-table--cursor {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: $block-cursor-text-style;
+        }
+        & > .row-table--plain { color: $foreground; }
+        & > .row-table--strong { text-style: bold; }
+        & > .row-table--muted { color: $text-muted; }
+        & > .row-table--success { color: $text-success; }
+        & > .row-table--warning { color: $text-warning; }
+        & > .row-table--error { color: $text-error; }
+        &:ansi > .row-table--header { background: ansi_default; color: ansi_default; text-style: bold underline; }
+    }
+    """
+
+    class _About(Message):
+        """Something about a row.
+
+        :ivar table: whose row it is
+        :ivar key: of the row
+        """
+
+        def __init__(self, table: RowTable, key: Hashable) -> None:
+            super().__init__()
+            self.table = table
+            self.key = key
+
+        @property
+        def control(self) -> RowTable:
+            """The table, for ``@on(RowTable.RowEntered, "#id")``."""
+            return self.table
+
+    class RowSelected(_About):
+        """The cursor came to another row."""
+
+    class RowEntered(_About):
+        """A row was chosen, by Enter or by clicking twice."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        empty: str = "Nothing to show.",
+        order: Order | None = None,
+        id: str | None = None,  # noqa: A002  # as all widgets call it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.columns = tuple(columns)
+        self.empty = empty
+        self.order = order
+        self._rows: Sequence[Row] = ()
+        self._unfolded: set[Hashable] = set()
+        self._lines = Lines((), None, self._unfolded)
+        self._longest = [0] * len(columns)
+        self._widths: dict[int, int] = {}
+        self._everything = False
+        self._cursor = 0
+        self._moved = False
+        self._selected: Hashable | None = None
+
+    # ------------------------------------------------------------ rows
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows as they were set, without what is unfolded."""
+        return self._rows
+
+    @property
+    def selected(self) -> Row | None:
+        """The row under the cursor, None if there are no rows."""
+        return self._lines[self._cursor].row if len(self._lines) else None
+
+    def set_rows(self, rows: Sequence[Row]) -> None:
+        """Show other rows; the cursor stays on its row, and that on its line of the screen, as far as it can.
+
+        A cursor that nobody has moved stays on the first line.
+        """
+        same = len(rows) == len(self._rows) and all(map(is_, rows, self._rows))
+        self._rows = rows
+        if not same:
+            self._arrange()
+
+    def select(self, key: Hashable) -> bool:
+        """Move the cursor to a row; return whether there is such a line."""
+        place = self._lines.place(key)
+        if place is not None:
+            self._move(place)
+        return place is not None
+
+    def sort_by(self, column: int | None, *, descending: bool = False) -> None:
+        """Sort by a column, or show the rows in the order in which they came."""
+        self.order = None if column is None else Order(column, descending)
+        self._arrange()
+        self._show_cursor()
+
+    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+        """Go to the next row in which a pattern is found, unfolding what it is in; return whether there is one."""
+        every = Lines(self._rows, self.order, {row.key for row in self._rows})
+        count = len(every)
+        if not count:
+            return False
+        here = every.place(self._selected) or 0
+        step = 1 if forward else -1
+        for distance in range(1, count + 1):
+            place = (here + step * distance) % count
+            line = every[place]
+            if pattern.search(line.row.text()):
+                if line.depth:
+                    self._unfolded.add(
+                        next(each.row.key for each in _upwards(every, place) if not each.depth)
+                    )
+                    self._arrange()
+                return self.select(line.row.key)
+        return False
+
+    def _arrange(self) -> None:
+        on_screen = self._cursor - self.scroll_offset.y
+        self._lines = Lines(self._rows, self.order, self._unfolded)
+        self._longest = self._lines.longest(len(self.columns))
+        self._lay_out()
+        place = self._lines.place(self._selected) if self._moved else None
+        self._cursor = place if place is not None else max(min(self._cursor, len(self._lines) - 1), 0)
+        if 0 <= on_screen < self._page:
+            if place is not None:
+                self.scroll_to(y=self._cursor - on_screen, animate=False, force=True)
+            self._show_cursor()
+        elif self.scroll_offset.y > self.max_scroll_y:
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+        self._tell()
+        self.refresh()
+
+    def _tell(self) -> None:
+        """Say which row is selected, if it is another one now."""
+        row = self.selected
+        key = None if row is None else row.key
+        if key != self._selected:
+            self._selected = key
+            if row is not None:
+                self.post_message(self.RowSelected(self, row.key))
+
+    # ------------------------------------------------------------ layout
+    @property
+    def _room(self) -> int:
+        return self.scrollable_content_region.width
+
+    @property
+    def _page(self) -> int:
+        """Rows that are seen at a time."""
+        return max(self.scrollable_content_region.height - 1, 1)
+
+    def _lay_out(self) -> None:
+        room = None if self._everything else max(self._room - len(_CURSOR), 1)
+        self._widths = fitted(self.columns, self._longest, room)
+        total = len(_CURSOR) + sum(self._widths.values()) + len(GAP) * (len(self._widths) - 1)
+        self.virtual_size = Size(total, 1 + len(self._lines))
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Lay the columns out for the room there is."""
+        self._lay_out()
+        self._show_cursor()
+        self.refresh()
+
+    def _show_cursor(self) -> None:
+        before, page = self.scroll_offset.y, self._page
+        top = min(before, max(len(self._lines) - page, 0))
+        top = max(min(top, self._cursor), self._cursor - page + 1)
+        if top != before:
+            self.scroll_to(y=top, animate=False, force=True)
+
+    def _move(self, place: int) -> None:
+        self._moved = True
+        before, self._cursor = self._cursor, max(min(place, len(self._lines) - 1), 0)
+        self._show_cursor()
+        if before != self._cursor:
+            self.refresh_line(before + 1)
+            self.refresh_line(self._cursor + 1)
+        self._tell()
+
+    # ------------------------------------------------------------ drawing
+    def render_line(self, y: int) -> Strip:
+        """Return one line of the widget: the titles, then rows."""
+        left, top = self.scroll_offset
+        room, style = self._room, self.rich_style
+        place = top + y - 1
+        if y == 0:
+            strip, at = self._titles(), 0
+        elif place < len(self._lines):
+            strip, at = self._line(place), place + 1
+        elif y == 1:
+            strip, at = Strip([Segment(f" {clean(self.empty)}", self._style(Role.MUTED))]), 1
+        else:
+            return Strip.blank(self.size.width, style)
+        strip = self.selectable(strip, at)
+        filling = self.get_component_rich_style("row-table--header") if y == 0 else style
+        if place == self._cursor and len(self._lines) and y:
+            filling = self.get_component_rich_style("row-table--cursor")
+        return strip.crop_extend(left, left + room, filling)
+
+    def _titles(self) -> Strip:
+        style = self.get_component_rich_style("row-table--header")
+        parts = []
+        for index, size in self._widths.items():
+            column, sign = self.columns[index], ""
+            if self.order is not None and self.order.column == index:
+                sign = _FALLING if self.order.descending else _RISING
+            # the sign stands in the gap behind a title, so that no column has to move for it
+            parts.append(f"{fit(column.title, size, right=column.right)}{fit(sign, len(GAP))}")
+        return Strip([Segment(f" {''.join(parts)}", style)])
+
+    def _line(self, place: int) -> Strip:
+        line, current = self._lines[place], place == self._cursor
+        cursor = self.get_component_rich_style("row-table--cursor") if current else None
+        segments = [Segment(_CURSOR if current else " ", cursor or self.rich_style)]
+        for index, size in self._widths.items():
+            cell = line.row.cells[index]
+            lead = self._lead(line) if not index else ""
+            text = lead + fit(text_of(cell), size - len(lead), right=self.columns[index].right)
+            segments.append(Segment(text + GAP, cursor or self._style(role_of(cell))))
+        return Strip(segments)
+
+    def _lead(self, line: Line) -> str:
+        """Return what stands before the first text: whether there is something to unfold, and how deep it is."""
+        sign = ""
+        if line.row.children:
+            sign = _UNFOLDED if line.row.key in self._unfolded else _FOLDED
+        return f"{sign:<{self._lines.indent(line)}}"
+
+    def _style(self, role: Role) -> Style:
+        return self.get_component_rich_style(f"row-table--{role}")
+
+    def line_text(self, y: int) -> str:
+        return (self._line(y - 1) if y else self._titles()).text
+
+    def line_count(self) -> int:
+        return 1 + len(self._lines)
+
+    # ------------------------------------------------------------ keys and mouse
+    def action_table_down(self) -> None:
+        self._move(self._cursor + 1)
+
+    def action_table_up(self) -> None:
+        self._move(self._cursor - 1)
+
+    def action_table_page_down(self) -> None:
+        self._move(self._cursor + self._page)
+
+    def action_table_page_up(self) -> None:
+        self._move(self._cursor - self._page)
+
+    def action_table_top(self) -> None:
+        self._move(0)
+
+    def action_table_bottom(self) -> None:
+        self._move(len(self._lines) - 1)
+
+    def action_table_right(self) -> None:
+        """Scroll to the right; columns that were left out come back for that."""
+        if not self._everything:
+            self._everything = True
+            self._lay_out()
+        self.scroll_to(x=self.scroll_offset.x + _SCROLLED, animate=False, force=True)
+        self.refresh()
+
+    def action_table_left(self) -> None:
+        """Scroll to the left; from the left end, let the columns fit again."""
+        if self.scroll_offset.x:
+            self.scroll_to(x=self.scroll_offset.x - _SCROLLED, animate=False, force=True)
+        elif self._everything:
+            self._everything = False
+            self._lay_out()
+        self.refresh()
+
+    def action_table_enter(self) -> None:
+        row = self.selected
+        if row is not None:
+            self.post_message(self.RowEntered(self, row.key))
+
+    def action_table_unfold(self) -> None:
+        """Unfold or fold the row; of a row that was unfolded from another, fold that one."""
+        if not len(self._lines):
+            return
+        parent = next(line for line in _upwards(self._lines, self._cursor) if not line.depth)
+        if not parent.row.children:
+            return
+        self._unfolded ^= {parent.row.key}
+        self._arrange()
+        if parent.row.key not in self._unfolded:
+            self.select(parent.row.key)
+
+    def action_table_sort(self) -> None:
+        """Sort by the next of the columns that are shown; behind the last comes the order of the rows themselves."""
+        self._sort_by_neighbour(1)
+
+    def action_table_sort_back(self) -> None:
+        """Sort by the column before."""
+        self._sort_by_neighbour(-1)
+
+    def action_table_reverse(self) -> None:
+        """Turn the order round."""
+        if self.order is not None:
+            self.sort_by(self.order.column, descending=not self.order.descending)
+
+    def _sort_by_neighbour(self, step: int) -> None:
+        choices: list[int | None] = [None, *self._widths]
+        now = None if self.order is None else self.order.column
+        at = choices.index(now) if now in choices else 0
+        self._sort_first(choices[(at + step) % len(choices)])
+
+    def _sort_first(self, column: int | None) -> None:
+        """Sort by a column the way one wants to see it first: large numbers, or the beginning of the alphabet."""
+        self.sort_by(column, descending=column is not None and self.columns[column].right)
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor; sort by a title; unfold by the sign before a row; choose by a second click."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        place = self.scroll_offset.y + offset.y - 1
+        x = self.scroll_offset.x + offset.x - len(_CURSOR)
+        if offset.y == 0:
+            self._click_title(x)
+        elif place < len(self._lines):
+            self._move(place)
+            if self._lines[place].row.children and 0 <= x < INDENT:
+                self.action_table_unfold()
+            elif event.chain == 2:
+                self.action_table_enter()
+
+    def _click_title(self, x: int) -> None:
+        begin = 0
+        for index, size in self._widths.items():
+            if begin <= x < begin + size + len(GAP):
+                first = self.columns[index].right
+                if self.order is None or self.order.column != index:
+                    self._sort_first(index)
+                elif self.order.descending is first:
+                    self.sort_by(index, descending=not first)
+                else:
+                    self.sort_by(None)
+                return
+            begin += size + len(GAP)
+
+
+def _upwards(lines: Lines, place: int) -> Iterator[Line]:
+    """Yield a line, then those above it."""
+    return (lines[above] for above in range(place, -1, -1))

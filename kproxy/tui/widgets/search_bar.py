@@ -1,0 +1,99 @@
+"""The line in which searches are typed: in the list, the tree, the bytes or a view."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.message import Message
+
+from kproxy.tui import searching
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.history import History
+from kproxy.tui.widgets.typing_line import TypingLine
+from kproxy.tui.widgets.verdict import Validity, Verdict
+
+_HELP = "text, /expression/ or 0xHEX · enter: next · up: earlier ones"
+_DEEP_KEY = "ctrl+t"
+
+
+class SearchBar(TypingLine):
+    """A line for what is to be looked for.
+
+    :ivar deep: whether to look at every field and at the frames of exchanges, where a list is searched
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(Place.SEARCHING),
+    ]
+
+    class Search(Message):
+        """Something is to be looked for.
+
+        :ivar search: what
+        :ivar forward: down or to the end
+        :ivar deep: in every field and in the frames
+        """
+
+        def __init__(self, bar: SearchBar, search: searching.Search, *, forward: bool, deep: bool) -> None:
+            super().__init__()
+            self.bar = bar
+            self.search = search
+            self.forward = forward
+            self.deep = deep
+
+        @property
+        def control(self) -> SearchBar:
+            """The bar, for selectors of :func:`textual.on`."""
+            return self.bar
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as every widget calls it
+        super().__init__("search", History("search"), "text, /expression/ or 0xHEX", id=id)
+        self.deep = False
+        self._forward = True
+        self._can_be_deep = True
+
+    def ask(self, where: str, *, forward: bool = True, deep: bool = True) -> None:
+        """Open the line.
+
+        :param where: what is searched, for people: ``list``, ``bytes``
+        :param forward: which way
+        :param deep: whether there is more to search than what is shown
+        """
+        self._forward = forward
+        self._can_be_deep = deep
+        self.deep = False
+        self.refresh_bindings()
+        self.open(sign=f"search {where}")
+
+    def judge(self, text: str) -> Verdict:
+        if not text.strip():
+            return Verdict(text, Validity.INCOMPLETE, _HELP)
+        try:
+            search = searching.parse_search(text)
+        except searching.SearchError as error:
+            unfinished = error.position >= len(text)
+            validity = Validity.INCOMPLETE if unfinished else Validity.INVALID
+            return Verdict(text, validity, str(error), error.position)
+        return Verdict(text, Validity.VALID, f"{search.kind}{self._how(search)}", value=search)
+
+    def _how(self, search: searching.Search) -> str:
+        if not self._can_be_deep:
+            return ""
+        if search.kind is searching.Kind.BYTES:
+            return ", in the bytes of every exchange"
+        if self.deep:
+            return f", in all fields and bytes · {_DEEP_KEY}: only in what is shown"
+        return f", in what is shown · {_DEEP_KEY}: in all fields and bytes"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tell whether an action makes sense now."""
+        return self._can_be_deep if action == "typing_deep" else super().check_action(action, parameters)
+
+    def action_typing_deep(self) -> None:
+        """Look deeper, or not any more."""
+        self.deep = not self.deep
+        self.study(offer=False)
+
+    def submit(self, verdict: Verdict) -> None:
+        self.post_message(self.Search(self, verdict.value, forward=self._forward, deep=self.deep))

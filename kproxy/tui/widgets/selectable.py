@@ -1,0 +1,61 @@
+"""Lines that Textual draws on demand, from which text can be selected with the mouse."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+_MOST_LINES = 20_000
+"""Lines that are copied at most: nobody pastes the hexadecimal text of a hundred megabytes."""
+
+
+class SelectableLines(ScrollView):
+    """A scroll view of lines whose text can be selected.
+
+    Those who make lines pass them through :meth:`selectable`; their text is what :meth:`line_text` says.
+    """
+
+    ALLOW_SELECT = True
+
+    def line_text(self, y: int) -> str:
+        """Return the text of a line."""
+        raise NotImplementedError
+
+    def line_count(self) -> int:
+        """Return how many lines there are."""
+        raise NotImplementedError
+
+    def selectable(self, strip: Strip, y: int) -> Strip:
+        """Return a line with what is selected of it made visible, and ready to be selected from."""
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(y)
+        if span is not None:
+            strip = self._with_span(strip, *span)
+        return strip.apply_offsets(0, y)
+
+    def _with_span(self, strip: Strip, start: int, end: int) -> Strip:
+        text = strip.text
+        begin, stop = cell_len(text[:start]), strip.cell_length if end < 0 else cell_len(text[:end])
+        before, chosen, after = (strip.crop(0, begin), strip.crop(begin, stop), strip.crop(stop))
+        style = self.screen.get_component_rich_style("screen--selection")
+        marked = Strip(Segment.apply_style(list(chosen), post_style=style), chosen.cell_length)
+        return Strip.join([before, marked, after])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the text that is selected, and what comes between it and that of other widgets."""
+        first = 0 if selection.start is None else selection.start.y
+        last = self.line_count() - 1 if selection.end is None else min(selection.end.y, self.line_count() - 1)
+        found = []
+        for y in range(first, min(last + 1, first + _MOST_LINES)):
+            span = selection.get_span(y)
+            if span is not None:
+                text = self.line_text(y)
+                found.append(text[span[0] : None if span[1] < 0 else span[1]].rstrip())
+        return "\n".join(found), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw what is selected now."""
+        self.refresh()

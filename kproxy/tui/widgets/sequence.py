@@ -1,0 +1,428 @@
+"""A sequence diagram that scrolls: lifelines of clients and brokers, and arrows between them.
+
+Any number of lines and of participants; only what is seen is drawn. The heads of the lifelines and the times stay where
+they are. What an arrow says stands beside where it comes from, as far as that can be seen, and is cut where the arrow
+has no more room. All arrows go between clients on the left and brokers on the right, so the gap there is the widest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import tzinfo
+from itertools import zip_longest
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from captures.analysis.conversation import Kind, Outcome, Participant, Step
+from kproxy.cli.times import clock
+from kproxy.tui.safe import clean, cut, fit, width
+from kproxy.tui.widgets.sequence_lines import FoldKey, Line, LineKind
+
+HEADER = 3
+"""Lines that stay: a title, names, addresses."""
+_CURSOR = "▌"
+_TIME = 12
+_LEFT = len(_CURSOR) + 1 + 1 + _TIME + 1
+_CLIENTS, _BROKERS, _MIDDLE = (6, 36), (9, 36), (32, 110)
+"""Least and most cells from a client to the next, from a broker to the next, and from the last client to the first
+broker."""
+_WIDE_MIDDLE = 50
+"""What is left of the room for these goes to the gaps between clients and between brokers."""
+_STAGGERED = 18
+"""Names that have less room than this stand in two lines by turns, without addresses."""
+_TAIL = 16
+"""Cells behind the last broker, for its name."""
+_LIFELINE, _BROKEN = "│", "┊"
+_ASKED, _ANSWERED, _CROSSING = "─", "╌", "┼"
+_RIGHT_HEAD, _LEFT_HEAD, _NO_HEAD = "▶", "◀", "✗"
+_SCROLLED = 8  # cells for a key
+_LEAST_TEXT = 12
+"""Cells of an arrow that have to be seen for its text to stand there."""
+
+_SYMBOLS = {Outcome.ERROR: "✗ ", Outcome.UNANSWERED: "∅ ", Outcome.IN_FLIGHT: "… ", Outcome.ORPHAN: "← "}
+_ROLES = {
+    Outcome.ERROR: "error",
+    Outcome.UNANSWERED: "warning",
+    Outcome.IN_FLIGHT: "muted",
+    Outcome.ORPHAN: "warning",
+}
+
+
+class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
+    """The diagram, with a cursor on one of its lines. Which keys move that is up to the view that it is in.
+
+    :param zone: of the times shown; None is the local one
+    :ivar following: the cursor stays on the last line as more come
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "sequence--title",
+        "sequence--head",
+        "sequence--muted",
+        "sequence--time",
+        "sequence--request",
+        "sequence--response",
+        "sequence--event",
+        "sequence--error",
+        "sequence--warning",
+        "sequence--cursor",
+    }
+    """
+    | Class | What it is |
+    |---|---|
+    | `sequence--title` | What is shown. |
+    | `sequence--head` | Names of clients and brokers. |
+    | `sequence--muted` | Lifelines, addresses, silence. |
+    | `sequence--time` | Times, and what is folded. |
+    | `sequence--request`, `sequence--response`, `sequence--event` | Arrows and their texts. |
+    | `sequence--error`, `sequence--warning` | The same where something went wrong. |
+    | `sequence--cursor` | The line under the cursor. |
+    """
+
+    DEFAULT_CSS = """
+    SequenceDiagram {
+        height: 1fr;
+        background: $background;
+        color: $foreground;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+        scrollbar-gutter: stable;
+        & > .sequence--title { background: $panel; color: $foreground; text-style: bold; }
+        & > .sequence--head { color: $foreground; text-style: bold; }
+        & > .sequence--muted { color: $text-muted; }
+        & > .sequence--time { color: $text-muted; }
+        & > .sequence--request { color: $foreground; }
+        & > .sequence--response { color: $text-primary; }
+        & > .sequence--event { color: $text-success; }
+        & > .sequence--error { color: $text-error; }
+        & > .sequence--warning { color: $text-warning; }
+        & > .sequence--cursor {
+            background: $block-cursor-blurred-background;
+            color: $block-cursor-blurred-foreground;
+        }
+        &:focus > .sequence--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
+        &:ansi > .sequence--title { background: ansi_default; color: ansi_default; text-style: bold underline; }
+    }
+    """
+
+    class Entered(Message):
+        """A line was chosen.
+
+        :ivar line: which
+        """
+
+        def __init__(self, line: Line) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(self, zone: tzinfo | None, *, empty: str = "Nothing to show.") -> None:
+        super().__init__()
+        self._zone = zone
+        self._empty = empty
+        self._title = ""
+        self._participants: tuple[Participant, ...] = ()
+        self._places: dict[Participant, int] = {}
+        self._staggered = False
+        self._lifelines = self._broken_lifelines = ""
+        self._lines: Sequence[Line] = ()
+        self._cursor = 0
+        self.following = False
+
+    # ------------------------------------------------------------ what is shown
+    @property
+    def current(self) -> Line | None:
+        """The line under the cursor, None if there are none."""
+        return self._lines[self._cursor] if self._cursor < len(self._lines) else None
+
+    @property
+    def participants(self) -> tuple[Participant, ...]:
+        """Who takes part, from left to right."""
+        return self._participants
+
+    def show(self, title: str, participants: tuple[Participant, ...], lines: Sequence[Line]) -> None:
+        """Show another diagram; the cursor stays on its line as far as that is there, or on the last if it follows.
+
+        :param title: may come from the wire, as may the names of participants and what lines say
+        """
+        here, on_screen = self.current, self._cursor - self.scroll_offset.y
+        self._title, self._lines = title, lines
+        self._participants = participants
+        self._lay_out()
+        if self.following or here is None:
+            self._cursor = max(len(lines) - 1, 0) if self.following else 0
+            self._show_cursor()
+        else:
+            self._cursor = self._place(here)
+            if 0 <= on_screen < self._page:
+                self.scroll_to(y=max(self._cursor - on_screen, 0), animate=False, force=True)
+            self._show_cursor()
+        self.refresh()
+
+    def _place(self, line: Line) -> int:
+        """Return where a line is now, or the nearest to it in time."""
+        identity = line.identity
+        for place, other in enumerate(self._lines):
+            if other.identity == identity:
+                return place
+        if line.step is None:
+            return min(self._cursor, max(len(self._lines) - 1, 0))
+        times = (abs(other.step.time - line.step.time) if other.step else None for other in self._lines)
+        near = [(far, place) for place, far in enumerate(times) if far is not None]
+        return min(near)[1] if near else 0
+
+    def go_to(self, number: int) -> None:
+        """Put the cursor on an exchange, or on what it is folded into, or on what comes before it."""
+        best, at = 0, 0
+        for place, line in enumerate(self._lines):
+            if line.step is not None and best < line.step.number <= number:
+                best, at = line.step.number, place
+        self._move(at)
+
+    def go_to_fold(self, key: FoldKey) -> None:
+        """Put the cursor on the first line of what comes several times over."""
+        self._move(next((place for place, line in enumerate(self._lines) if line.fold == key), self._cursor))
+
+    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+        """Go to the next line whose text matches; return whether there is one."""
+        count, step = len(self._lines), 1 if forward else -1
+        for distance in range(1, count + 1):
+            place = (self._cursor + step * distance) % count
+            if pattern.search(self._lines[place].text):
+                self._move(place)
+                return True
+        return False
+
+    # ------------------------------------------------------------ the cursor
+    def move(self, lines: int) -> None:
+        """Move the cursor down, or up where it is negative."""
+        self._move(self._cursor + lines)
+
+    def move_page(self, pages: int) -> None:
+        """Move it by pages."""
+        self._move(self._cursor + pages * self._page)
+
+    def move_to_end(self, *, last: bool) -> None:
+        """Move it to the first line, or to the last."""
+        self._move(len(self._lines) - 1 if last else 0)
+
+    def scroll_sideways(self, steps: int) -> None:
+        """Scroll to the right, or to the left where it is negative."""
+        self.scroll_to(x=self.scroll_offset.x + steps * _SCROLLED, animate=False, force=True)
+
+    def enter(self) -> None:
+        """Choose the line under the cursor."""
+        if self.current is not None:
+            self.post_message(self.Entered(self.current))
+
+    def _move(self, place: int) -> None:
+        before, self._cursor = self._cursor, max(min(place, len(self._lines) - 1), 0)
+        if self.following and self._cursor < len(self._lines) - 1:
+            self.following = False
+            self.refresh()
+        self._show_cursor()
+        for moved in {before, self._cursor}:
+            self.refresh_line(moved + HEADER)
+
+    def _show_cursor(self) -> None:
+        top = self.scroll_offset.y
+        if self._cursor < top:
+            self.scroll_to(y=self._cursor, animate=False, force=True)
+        elif self._cursor >= top + self._page:
+            self.scroll_to(y=self._cursor - self._page + 1, animate=False, force=True)
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor; a second click chooses the line."""
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y < HEADER:
+            return
+        place = self.scroll_offset.y + offset.y - HEADER
+        if place < len(self._lines):
+            self._move(place)
+            if event.chain == 2:
+                self.enter()
+
+    # ------------------------------------------------------------ layout
+    @property
+    def _room(self) -> int:
+        return self.scrollable_content_region.width
+
+    @property
+    def _page(self) -> int:
+        """Lines that are seen at a time."""
+        return max(self.scrollable_content_region.height - HEADER, 1)
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Give the lifelines the room there is."""
+        self._lay_out()
+        self._show_cursor()
+        self.refresh()
+
+    def _lay_out(self) -> None:
+        """Choose where the lifelines are, and draw these without arrows."""
+        count = len(self._participants)
+        clients = sum(participant.is_client for participant in self._participants)
+        # the name of a single broker stands to the left of its lifeline
+        brokers = count - clients
+        tail = _TAIL if brokers > 1 else 0
+        room = self._room - _LEFT - 1 - tail
+        gap = (room - _WIDE_MIDDLE) // max(count - 2, 1)
+        between_clients, between_brokers = _within(gap, _CLIENTS), _within(gap, _BROKERS)
+        rest = room - between_clients * (clients - 1) - between_brokers * (brokers - 1)
+        at = 0
+        self._places = {}
+        for index, participant in enumerate(self._participants):
+            if index == clients:
+                at += _within(rest, _MIDDLE)
+            elif index:
+                at += between_clients if participant.is_client else between_brokers
+            self._places[participant] = at
+        self._staggered = count > 2 and gap < _STAGGERED
+        self._lifelines = self._drawn_lifelines(_LIFELINE)
+        self._broken_lifelines = self._drawn_lifelines(_BROKEN)
+        self.virtual_size = Size(_LEFT + at + 1 + tail, HEADER + len(self._lines))
+
+    def _drawn_lifelines(self, sign: str) -> str:
+        text = ""
+        for place in self._places.values():
+            text += " " * (place - len(text)) + sign
+        return text
+
+    # ------------------------------------------------------------ drawing
+    def render_line(self, y: int) -> Strip:
+        """Return one line of the widget: title, names, addresses, then lines of the diagram."""
+        room, left, style = self._room, self.scroll_offset.x, self.rich_style
+        if y == 0:
+            title = f" {self._title}{'  ·  following' if self.following else ''}"
+            return Strip([Segment(fit(title, room), self._style("title"))])
+        if y < HEADER:
+            head, role = self._heads(y), "head" if y == 1 else "muted"
+            strip = Strip([Segment(" " * _LEFT, style)])
+            return self._scrolled(strip, Strip([Segment(head, self._style(role))]), left, style)
+        place = self.scroll_offset.y + y - HEADER
+        if place < len(self._lines):
+            return self._line(self._lines[place], current=place == self._cursor)
+        text = f" {self._empty}" if y == HEADER and not self._lines else ""
+        return Strip([Segment(fit(text, room), self._style("muted"))])
+
+    def _style(self, role: str) -> Style:
+        return self.get_component_rich_style(f"sequence--{role}")
+
+    def _scrolled(self, fixed: Strip, moving: Strip, left: int, style: Style) -> Strip:
+        """Join what stays with what is scrolled sideways."""
+        room = max(self._room - fixed.cell_length, 0)
+        return Strip.join([fixed, moving.crop_extend(left, left + room, style)]).crop_extend(
+            0, self._room, style
+        )
+
+    def _heads(self, y: int) -> str:
+        """Return the names of the lifelines, or what stands below these.
+
+        :param y: 1 or 2
+        """
+        every = list(self._places.items())
+        alone = sum(not participant.is_client for participant in self._participants) == 1
+        if self._staggered:
+            every = every[y - 1 :: 2]
+        text = ""
+        for (participant, place), following in zip_longest(every, every[1:]):
+            said = clean(participant.name if y == 1 or self._staggered else _about(participant))
+            if alone and not participant.is_client:
+                # to the left of its lifeline
+                text += fit(said, max(place + 1 - width(text), 0), right=True)
+                continue
+            end = self.virtual_size.width - _LEFT if following is None else following[1]
+            room = end - place
+            if alone and following is not None and not following[0].is_client:
+                room //= 2
+            text += " " * (place - width(text)) + f"{fit(said, max(room - 2, 1))}  "
+        return text
+
+    def _line(self, line: Line, *, current: bool) -> Strip:
+        cursor = self._style("cursor") if current else None
+        time = "" if line.time is None else clock(line.time, self._zone)
+        fixed = Segment(
+            f"{_CURSOR if current else ' '}{line.margin} {time:<{_TIME}} ", cursor or self._style("time")
+        )
+        parts = [(text, cursor or self._style(role)) for text, role in self._parts(line)]
+        moving = Strip([Segment(text, style) for text, style in parts])
+        filling = cursor or self.rich_style
+        return self._scrolled(Strip([fixed]), moving, self.scroll_offset.x, filling)
+
+    def _parts(self, line: Line) -> list[tuple[str, str]]:
+        """Return the texts of a line and their roles, from the first lifeline on."""
+        if line.kind in (LineKind.EARLIER, LineKind.LATER):
+            return [(clean(line.text), "warning")]
+        if line.kind in (LineKind.SILENCE, LineKind.LOOP):
+            silent = line.kind is LineKind.SILENCE
+            lifelines, text = self._broken_lifelines if silent else self._lifelines, f" {clean(line.text)} "
+            return [
+                (lifelines[:1], "muted"),
+                (text, "muted" if silent else "time"),
+                (lifelines[1 + width(text) :], "muted"),
+            ]
+        assert line.step is not None
+        return self._arrow(line, line.step)
+
+    def _arrow(self, line: Line, step: Step) -> list[tuple[str, str]]:
+        source, target = self._places[step.client], self._places[step.broker]
+        if line.kind is LineKind.RESPONSE or (line.kind is LineKind.EVENT and step.by_broker):
+            source, target = target, source
+        low, high = min(source, target), max(source, target)
+        return [
+            (self._lifelines[: low + 1], "muted"),
+            (self._arrow_body(line, step, low + 1, high, rightwards=source < target), _role(line, step)),
+            (self._lifelines[high:], "muted"),
+        ]
+
+    def _arrow_body(self, line: Line, step: Step, low: int, high: int, *, rightwards: bool) -> str:
+        """Return what stands between two lifelines: shaft, text and head.
+
+        :param low: the first cell of it
+        :param high: behind the last
+        """
+        answer = line.kind is LineKind.RESPONSE
+        shaft = self._shaft(line, step, low, high)
+        if not answer or step.outcome is not Outcome.IN_FLIGHT:
+            arrives = step.kind is not Kind.RESET and (not answer or step.outcome is not Outcome.UNANSWERED)
+            head = (_RIGHT_HEAD if rightwards else _LEFT_HEAD) if arrives else _NO_HEAD
+            shaft = f"{shaft[:-1]}{head}" if rightwards else f"{head}{shaft[1:]}"
+        symbol = _SYMBOLS.get(step.outcome, "") if answer else ""
+        # of an arrow that is seen in part, the text stands in that part
+        left = self.scroll_offset.x
+        begin, end = max(low, left) - low, min(high, left + self._room - _LEFT) - low
+        if end - begin < _LEAST_TEXT:
+            begin, end = 0, high - low
+        text = f" {cut(clean(symbol + line.text), max(end - begin - 3, 1))} "
+        at = begin if rightwards else end - width(text)
+        return f"{shaft[:at]}{text}{shaft[at + width(text) :]}"
+
+    def _shaft(self, line: Line, step: Step, low: int, high: int) -> str:
+        if line.kind is LineKind.RESPONSE and step.outcome is Outcome.IN_FLIGHT:
+            return self._lifelines[low:high]
+        sign = _ANSWERED if line.kind is LineKind.RESPONSE else _ASKED
+        return self._lifelines[low:high].replace(" ", sign).replace(_LIFELINE, _CROSSING)
+
+
+def _within(value: int, bounds: tuple[int, int]) -> int:
+    return min(max(value, bounds[0]), bounds[1])
+
+
+def _about(participant: Participant) -> str:
+    kind = "client" if participant.is_client else "broker"
+    return kind if participant.name == participant.address else f"{kind} {participant.address}"
+
+
+def _role(line: Line, step: Step) -> str:
+    if line.kind is LineKind.EVENT:
+        return "warning" if step.kind is Kind.RESET else "event"
+    if line.kind is LineKind.REQUEST:
+        return "request"
+    return _ROLES.get(step.outcome, "response")

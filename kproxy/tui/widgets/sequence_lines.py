@@ -1,0 +1,157 @@
+"""The lines of a sequence diagram: made of folded steps and of what is unfolded. No Textual in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+
+from captures.analysis.conversation import Fold, Kind, Outcome, Step
+from kproxy.cli.times import milliseconds, span
+
+LONG_SILENCE = 1_000_000_000
+"""ns without anything, from which on the diagram says so."""
+
+FoldKey = tuple[int, int, Kind]
+
+
+class LineKind(Enum):
+    """What a line shows."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+    EVENT = "event"
+    """A connection was opened or ended."""
+    SILENCE = "silence"
+    LOOP = "loop"
+    """The head of steps that are repeated: several in turn, or unfolded ones."""
+    EARLIER = "earlier"
+    LATER = "later"
+    """There is more than the diagram shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line.
+
+    :ivar step: what it is of; of what is folded, the first
+    :ivar time: ns since the epoch, None where none is shown
+    :ivar fold: of what comes several times over, None if it does not
+    :ivar margin: a sign that tells what is folded and what belongs together
+    :ivar single: whether it is of one exchange that can be gone to
+    """
+
+    kind: LineKind
+    text: str
+    step: Step | None = None
+    time: int | None = None
+    fold: FoldKey | None = None
+    margin: str = " "
+    single: bool = False
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Tells the line from others, and stays when the diagram is made anew."""
+        if self.step is None:
+            return (self.kind,)
+        return self.kind, self.step.kind, self.step.number, self.step.connection
+
+
+def key_of(fold: Fold) -> FoldKey:
+    """Return what a fold is known by as long as its first step is the same."""
+    first = fold.every[0]
+    return first.number, first.connection, first.kind
+
+
+def lines_of(
+    folds: Sequence[Fold], unfolded: AbstractSet[FoldKey], *, before: int = 0, after: int = 0
+) -> list[Line]:
+    """Return the lines of a diagram.
+
+    :param before: exchanges that come before and are left out
+    :param after: those behind
+    """
+    lines: list[Line] = []
+    if before:
+        lines.append(Line(LineKind.EARLIER, f"… {before:,} exchanges before these (enter shows them)"))
+    latest: int | None = None
+    for fold in folds:
+        begin = fold.every[0].time
+        if latest is not None and begin - latest >= LONG_SILENCE:
+            lines.append(Line(LineKind.SILENCE, f"… {span(begin - latest)} …", fold.every[0]))
+        if fold.turns == 1:
+            for step in fold.every:
+                lines += _plain(step)
+        else:
+            lines += _repeated(fold, unfolded=key_of(fold) in unfolded)
+        ends = max(step.end for step in fold.every)
+        latest = ends if latest is None else max(latest, ends)
+    if after:
+        lines.append(Line(LineKind.LATER, f"… {after:,} exchanges after these (enter shows them)"))
+    return lines
+
+
+# ---------------------------------------------------------------- one by one
+def _plain(step: Step, fold: FoldKey | None = None, margin: str = " ") -> Iterator[Line]:
+    if step.kind is not Kind.EXCHANGE:
+        took = "" if step.latency is None else f" ({milliseconds(step.latency)} ms)"
+        yield Line(LineKind.EVENT, step.request + took, step, step.time, fold, margin)
+        return
+    if step.request:
+        yield Line(LineKind.REQUEST, step.request, step, step.time, fold, margin, single=True)
+    answer = _answer(step, step.response, [] if step.latency is None else [step.latency])
+    if answer:
+        time = step.time if not step.request else None
+        yield Line(LineKind.RESPONSE, answer, step, time, fold, margin, single=True)
+
+
+def _answer(step: Step, response: str, latencies: list[int]) -> str:
+    match step.outcome:
+        case Outcome.NONE_DUE:
+            return ""
+        case Outcome.IN_FLIGHT:
+            return "in flight"
+        case Outcome.UNANSWERED | Outcome.ORPHAN:
+            return response
+    parts = [_latency(latencies), "waited" if step.waited else "", response or "answer"]
+    return "  ".join(filter(None, parts))
+
+
+def _latency(nanoseconds: list[int]) -> str:
+    if not nanoseconds:
+        return ""
+    low, high = milliseconds(min(nanoseconds)), milliseconds(max(nanoseconds))
+    return f"{low} ms" if low == high else f"{low} to {high} ms"
+
+
+# ---------------------------------------------------------------- what repeats
+def _repeated(fold: Fold, *, unfolded: bool) -> Iterator[Line]:
+    key, first = key_of(fold), fold.every[0]
+    if unfolded:
+        yield Line(LineKind.LOOP, f"×{fold.turns:,}, unfolded", first, first.time, key, "▾")
+        for step in fold.every:
+            yield from _plain(step, key, "│")
+    elif fold.length == 1:
+        yield from _together(fold, 0, f"×{fold.turns:,}  ", "▸")
+    else:
+        text = f"×{fold.turns:,}, {fold.length} in turn"
+        yield Line(LineKind.LOOP, text, first, first.time, key, "▸")
+        for index in range(fold.length):
+            yield from _together(fold, index, "", "│")
+
+
+def _together(fold: Fold, index: int, times: str, margin: str) -> Iterator[Line]:
+    """Yield the lines of a step with all that it stands for."""
+    key, step, every = key_of(fold), fold.steps[index], fold.of(index)
+    more = ["…" if differ else "" for differ in fold.differ(index)]
+    if step.request:
+        text = f"{times}{step.request}{more[0]}"
+        yield Line(LineKind.REQUEST, text, step, step.time, key, margin)
+    answer = _answer(step, step.response + more[1], fold.latencies(index))
+    if answer:
+        times = "" if step.request else times
+        # when the last of them came
+        yield Line(
+            LineKind.RESPONSE, times + answer, step, every[-1].end, key, "│" if step.request else margin
+        )

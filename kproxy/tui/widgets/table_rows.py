@@ -1,0 +1,177 @@
+"""Rows of a table: what their cells say, what they are sorted by, and which of them are lines at the moment.
+
+No widgets in here, and nothing that depends on a terminal: rows are made wherever the data is, such as in the engine
+thread of a session. Texts are as they came from the wire; who draws them cleans them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from captures.meaning import words
+from kproxy.tui.safe import clean, width
+
+MOST_WIDTH = 120
+"""Cells; a column gets no more, however long its texts are."""
+INDENT = 2
+"""Cells, for each level of rows."""
+
+
+class Role(StrEnum):
+    """What a text is, which the theme gives a colour. Words or signs have to say the same."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    MUTED = "muted"
+    SUCCESS = "success"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Cell(NamedTuple):
+    """A cell that is more than its text.
+
+    :ivar value: what it is sorted by, where that is no text
+    """
+
+    text: str
+    role: Role = Role.PLAIN
+    value: float | None = None
+
+
+AnyCell = str | Cell
+
+
+def counted(count: int, role: Role = Role.PLAIN) -> Cell:
+    """Return a cell with a number; none for 0."""
+    return Cell(f"{count:,}", role, count) if count else Cell("", role, 0)
+
+
+def sized(count: int, role: Role = Role.PLAIN) -> Cell:
+    """Return a cell with a number of bytes; none for 0."""
+    return Cell(words.size(count), role, count) if count else Cell("", role, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row.
+
+    :ivar key: tells it from all others of its table, children included, also when the rows are made anew
+    :ivar cells: one for each column
+    :ivar children: rows that are shown below it once it is unfolded
+    :ivar leads_to: what choosing it shows: exchanges that fit a filter, or one exchange by its number
+    :ivar widths: what the text of each cell takes; measured where the row is made, not where it is drawn
+    """
+
+    key: Hashable
+    cells: tuple[AnyCell, ...]
+    children: tuple[Row, ...] = ()
+    leads_to: str | int | None = None
+    widths: tuple[int, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(map(_width, self.cells)))
+
+    def text(self) -> str:
+        """Return all its texts, for a search."""
+        return "  ".join(map(text_of, self.cells))
+
+
+class Order(NamedTuple):
+    """By which column rows are sorted.
+
+    :ivar column: its index
+    """
+
+    column: int
+    descending: bool = False
+
+
+class Line(NamedTuple):
+    """A row where it stands.
+
+    :ivar depth: 0, or 1 for the child of a row
+    """
+
+    row: Row
+    depth: int
+
+
+class Lines:
+    """The lines of a table: its rows in their order, with the children of those that are unfolded.
+
+    :param order: None keeps the order in which the rows came; rows with nothing in the column come last
+    :param unfolded: keys
+    """
+
+    def __init__(self, rows: Sequence[Row], order: Order | None, unfolded: AbstractSet[Hashable]) -> None:
+        self._lines: list[Line] = []
+        self.foldable = any(row.children for row in rows)
+        for row in _sorted(rows, order):
+            self._lines.append(Line(row, 0))
+            if row.children and row.key in unfolded:
+                self._lines += [Line(child, 1) for child in _sorted(row.children, order)]
+        self._places = {line.row.key: place for place, line in enumerate(self._lines)}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, place: int) -> Line:
+        return self._lines[place]
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self._lines)
+
+    def place(self, key: Hashable) -> int | None:
+        """Return the line of a row, None if it has none."""
+        return self._places.get(key)
+
+    def longest(self, columns: int) -> list[int]:
+        """Return the cells that the widest text of each column takes."""
+        if not self._lines:
+            return [0] * columns
+        found = [max(each) for each in zip(*(line.row.widths for line in self._lines), strict=True)]
+        if self.foldable:
+            found[0] = max(line.row.widths[0] + self.indent(line) for line in self._lines)
+        return found
+
+    def indent(self, line: Line) -> int:
+        """Return the cells before the first text of a line, where a sign tells what can be unfolded."""
+        return INDENT * (1 + line.depth) if self.foldable else 0
+
+
+def text_of(cell: AnyCell) -> str:
+    """Return the text of a cell."""
+    return cell if isinstance(cell, str) else cell.text
+
+
+def role_of(cell: AnyCell) -> Role:
+    """Return the role of a cell."""
+    return Role.PLAIN if isinstance(cell, str) else cell.role
+
+
+def _width(cell: AnyCell) -> int:
+    text = cell if isinstance(cell, str) else cell.text
+    size = len(text) if text.isascii() else width(clean(text[:MOST_WIDTH]))
+    return min(size, MOST_WIDTH)
+
+
+def _sorted(rows: Sequence[Row], order: Order | None) -> Sequence[Row]:
+    if order is None:
+        return rows
+    column = order.column
+    filled = [row for row in rows if text_of(row.cells[column])]
+    empty = [row for row in rows if not text_of(row.cells[column])]
+    filled.sort(key=lambda row: _key(row.cells[column]), reverse=order.descending)
+    return filled + empty
+
+
+def _key(cell: AnyCell) -> tuple[float, str]:
+    """Return what a cell is sorted by: numbers before texts, these whatever the case of their letters."""
+    if isinstance(cell, Cell) and cell.value is not None:
+        return cell.value, ""
+    return float("inf"), text_of(cell).casefold()

@@ -1,0 +1,419 @@
+"""A line to type in, with what the filter bar, the search bar and the command line have in common.
+
+While something is typed it is judged, and what may come next is offered. Both happen in a thread, as a line may be long
+and a directory slow; what is shown is always about the text that stands there. Keys: up and down choose from what is
+offered, or go through what was typed before; tab takes an offer; enter submits; escape closes what is offered, then the
+line. What is wrong is underlined in the line, and told below it with carets under the place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.highlighter import Highlighter
+from rich.style import Style as RichStyle
+from rich.text import Text
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.geometry import Region
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Label, OptionList, Static
+
+from captures.filters import Candidate
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.history import History, Recall
+from kproxy.tui.safe import width
+from kproxy.tui.widgets.completion_list import CompletionList
+from kproxy.tui.widgets.verdict import Validity, Verdict, harmless, told
+
+_PATIENCE = 0.1
+"""Seconds; values that were met are known to the session, which may have other things to do."""
+
+
+class _Shown(Highlighter):
+    """Shows the text of a line harmlessly, character by character, and underlines what is wrong in it."""
+
+    def __init__(self) -> None:
+        self.wrong: tuple[int, int] | None = None
+        self.style = RichStyle()
+
+    def __call__(self, text: str | Text) -> Text:
+        plain = text if isinstance(text, str) else text.plain
+        shown = Text(harmless(plain), no_wrap=True, overflow="ignore", end="")
+        self.highlight(shown)
+        return shown
+
+    def highlight(self, text: Text) -> None:
+        if self.wrong is not None:
+            text.stylize(self.style, *self.wrong)
+
+
+class _Line(Input):
+    """The line itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "apply", tooltip="Apply what is typed.", id="typing.apply"),
+    ]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"line--wrong"}
+
+    def __init__(self, placeholder: str) -> None:
+        self._shown = _Shown()
+        super().__init__(
+            placeholder=placeholder, compact=True, highlighter=self._shown, select_on_focus=False
+        )
+
+    def underline(self, verdict: Verdict) -> None:
+        """Underline what is wrong, if anything is."""
+        wrong = not verdict.usable and verdict.length > 0
+        self._shown.wrong = (verdict.position, verdict.position + verdict.length) if wrong else None
+        self._shown.style = self.get_component_rich_style("line--wrong", partial=True)
+        self.refresh()
+
+    def _on_paste(self, event: events.Paste) -> None:
+        # instead of the first line only, all of it: filters are often written over several
+        event.prevent_default()
+        event.stop()
+        self.replace(" ".join(event.text.split()), *self.selection)
+
+
+class TypingLine(Widget):
+    """A line that is opened to type something, and closes when it is submitted or given up.
+
+    :param sign: what stands before it
+    :param history: what was typed before
+    :param placeholder: what it says as long as it is empty
+    :ivar verdict: on what stands there; of an earlier text while that is being judged
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(Place.TYPING),
+    ]
+
+    DEFAULT_CSS = """
+    TypingLine {
+        display: none;
+        height: 2;
+        width: 1fr;
+        background: $surface;
+        & Horizontal { height: 1; }
+        & #sign { width: auto; padding: 0 1; color: $text-muted; text-style: bold; }
+        & #told { width: 1fr; height: 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
+        & _Line { width: 1fr; padding: 0; background: $surface; }
+        & .line--wrong { text-style: underline; color: $text-error; }
+        &.-valid #sign { color: $text-success; }
+        &.-incomplete #sign, &.-incomplete #told { color: $text-warning; }
+        &.-invalid #sign, &.-invalid #told { color: $text-error; }
+    }
+    """
+
+    class Cancelled(Message):
+        """The line was closed without anything.
+
+        :ivar line: which
+        """
+
+        def __init__(self, line: TypingLine) -> None:
+            super().__init__()
+            self.line = line
+
+        @property
+        def control(self) -> TypingLine:
+            """The line, for selectors of :func:`textual.on`."""
+            return self.line
+
+    def __init__(
+        self,
+        sign: str,
+        history: History,
+        placeholder: str = "",
+        *,
+        id: str | None = None,  # noqa: A002  # as every widget calls it
+    ) -> None:
+        super().__init__(id=id)
+        self.history = history
+        self.verdict = Verdict("", Validity.EMPTY)
+        self._sign = sign
+        self._placeholder = placeholder
+        self._walk: Recall | None = None
+        self._typed = ""  # what the user has typed, as against what was put there
+        self._put: str | None = ""  # what was put there, None as soon as something is typed
+        self._before: Widget | None = None  # what had the focus
+        self._told_at = 0  # column of the line when that was told which stands below it
+
+    # ------------------------------------------------------------ for those who make a line of it
+    def judge(self, text: str) -> Verdict:
+        """Return what there is to say of a text. It runs in a thread."""
+        raise NotImplementedError
+
+    def submit(self, verdict: Verdict) -> None:
+        """Hand on what a usable text means."""
+        raise NotImplementedError
+
+    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
+        """Return what may come next; what takes long is to be done in a thread."""
+        return ()
+
+    def replaced(self, text: str, cursor: int, candidate: Candidate) -> tuple[str, int]:
+        """Return the text with a candidate in it, and where the cursor is then."""
+        begin, end = text[: candidate.start], text[cursor:]
+        middle = candidate.text
+        if not middle.endswith((".", "{", "/")):
+            middle += " " * (not end.startswith(" "))
+        return f"{begin}{middle}{end}", len(begin) + len(middle)
+
+    # ------------------------------------------------------------ what is in it
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            yield Label(self._signed(), id="sign", markup=False)
+            yield _Line(self._placeholder)
+        yield Static("", id="told", markup=False)
+        yield CompletionList()
+
+    @property
+    def _line(self) -> _Line:
+        return self.query_one(_Line)
+
+    @property
+    def _list(self) -> CompletionList:
+        return self.query_one(CompletionList)
+
+    def on_mount(self) -> None:
+        self.run_worker(asyncio.to_thread(self.history.load), group="history")
+        self.watch(self._line, "selection", self._moved, init=False)
+        self.watch(self._line, "scroll_x", self._tell, init=False)
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)
+
+    @property
+    def text(self) -> str:
+        """What stands in the line."""
+        return self._line.value
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is on the screen."""
+        return self.display
+
+    def open(self, text: str = "", sign: str | None = None) -> None:
+        """Show the line and give it the focus.
+
+        :param text: what stands in it at first, with the cursor behind it
+        :param sign: what stands before it, as it was if None
+        """
+        if sign is not None:
+            self._sign = sign
+            self._tell()
+        focused = self.screen.focused
+        if focused is not None and focused is not self._line:
+            self._before = focused
+        self.display = True
+        self._put_text(text)
+        # at once, so that what is typed next comes here
+        self.screen.set_focus(self._line)
+
+    def close(self) -> None:
+        """Hide the line, and give the focus back to what had it before."""
+        self._list.close()
+        had_focus = self._line.has_focus
+        self.display = False
+        if had_focus and self._before is not None and self._before.is_attached:
+            self.screen.set_focus(self._before)
+        self._before = None
+
+    # ------------------------------------------------------------ judging and offering
+    def _put_text(self, text: str) -> None:
+        """Put a text into the line that nobody has typed, so that nothing is offered to it."""
+        line = self._line
+        self._list.close()
+        self._put, self._typed = text, ""
+        line.value = text
+        line.cursor_position = len(text)
+        self.call_after_refresh(self._show_cursor)  # only then it is known how much room there is
+        self.study(offer=False)
+
+    def _show_cursor(self) -> None:
+        line = self._line
+        column = width(harmless(line.value[: line.cursor_position]))
+        line.scroll_to_region(Region(column, 0, 1, 1), force=True, animate=False)
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if event.value == self._put:
+            return
+        self._walk = None
+        self._put = None
+        self._typed = event.value
+        self.study(offer=bool(event.value.strip()))
+
+    def _moved(self) -> None:
+        if self._list.is_open:
+            self.study(offer=True)
+
+    @work(exclusive=True, group="study")
+    async def study(self, *, offer: bool) -> None:
+        """Judge what stands in the line, and tell.
+
+        :param offer: whether to offer what may come next
+        """
+        line = self._line
+        text, cursor = line.value, line.cursor_position
+        verdict = await asyncio.to_thread(self.judge, text)
+        offered = await self._offered(text, cursor, verdict) if offer else ()
+        if (line.value, line.cursor_position) != (text, cursor) or not self.is_open:
+            return
+        start = min((one.start for one in offered), default=cursor)
+        if verdict.validity is Validity.INVALID and verdict.position + verdict.length == cursor and offered:
+            # the word is still being typed, and may become one of these
+            verdict = Verdict(text, Validity.INCOMPLETE, verdict.message, verdict.position, verdict.length)
+        self._take(verdict)
+        if [one.text for one in offered] == [text[start:cursor]]:
+            offered = ()  # it stands there already
+        self._list.offer(offered, self._column(start), self.region, self.screen.region)
+
+    async def _offered(self, text: str, cursor: int, verdict: Verdict) -> Sequence[Candidate]:
+        """Return what may come next; where that takes long, the verdict is told before."""
+        finding = asyncio.ensure_future(self.candidates(text, cursor))
+        try:
+            done, _ = await asyncio.wait({finding}, timeout=_PATIENCE)
+            if not done and self._line.value == text:
+                self._take(verdict)
+            return await finding
+        finally:
+            finding.cancel()
+
+    def _take(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        for validity in Validity:
+            self.set_class(validity is verdict.validity, f"-{validity.name.lower()}")
+        self._line.underline(verdict)
+        self._tell()
+
+    def _signed(self) -> str:
+        return f"{self._sign} {self.verdict.validity.value}"
+
+    def _tell(self) -> None:
+        verdict = self.verdict
+        self.query_one("#sign", Label).update(Content(self._signed()))
+        self._told_at = self._column(0)
+        text = told(verdict, self._told_at - self.region.x, self.size.width)
+        self.query_one("#told", Static).update(Content(text))
+
+    def _column(self, index: int) -> int:
+        """Return the column of the screen in which a character of the text is."""
+        line = self._line
+        return line.content_region.x + width(harmless(line.value[:index])) - round(line.scroll_x)
+
+    def on_resize(self) -> None:
+        """Tell in the room that there is now."""
+        self._tell()
+
+    def _laid_out(self, _: object) -> None:
+        if self.is_open and self._told_at != self._column(0):
+            self._tell()
+        if self._list.is_open:
+            start = min(one.start for one in self._list.candidates)
+            self._list.place(self._column(start), self.region, self.screen.region)
+
+    # ------------------------------------------------------------ keys
+    @on(Input.Submitted)
+    async def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        chosen = self._list.chosen if self._list.is_open else None
+        if chosen is not None:  # who has gone to an offer means it
+            self._insert(chosen)
+            return
+        self.workers.cancel_group(self, "study")
+        text = self.text
+        self._take(await asyncio.to_thread(self.judge, text))
+        self._list.close()
+        if not self.verdict.usable:
+            self._line.cursor_position = self.verdict.position
+            return
+        self.history.add(text.strip())
+        self.run_worker(asyncio.to_thread(self.history.save), group="history")
+        self.close()
+        self.submit(self.verdict)
+
+    def action_typing_accept(self) -> None:
+        """Take the offer that is highlighted, or the first; without any, have them made."""
+        offers = self._list
+        if offers.is_open:
+            self._insert(offers.chosen or offers.candidates[0])
+        else:
+            self.study(offer=True)
+
+    def _insert(self, candidate: Candidate) -> None:
+        line = self._line
+        text, cursor = self.replaced(line.value, line.cursor_position, candidate)
+        self._list.close()
+        line.value = text
+        line.cursor_position = cursor
+
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        chosen = self._list.candidates[event.option_index]
+        self._line.focus()
+        self._insert(chosen)
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+
+    def action_typing_up(self) -> None:
+        """Go to the offer before; without any, to what was typed before."""
+        if self._list.is_open:
+            self._list.move(-1)
+            return
+        self._recall(self._recalling().older())
+
+    def action_typing_down(self) -> None:
+        """Go to the next offer; without any, to what was typed after; after the last, have offers made."""
+        if self._list.is_open:
+            self._list.move(1)
+        elif not self._recall(self._recalling().newer()):
+            self.study(offer=True)
+
+    def _recalling(self) -> Recall:
+        if self._walk is None:
+            self._walk = Recall(self.history.entries, self.text, self._typed)
+        return self._walk
+
+    def _recall(self, text: str | None) -> bool:
+        """Put a text of the history into the line, if there is one."""
+        if text is None:
+            return False
+        typed = self._typed
+        self._put_text(text)
+        self._typed = typed
+        return True
+
+    def action_typing_page_up(self) -> None:
+        """Go back by a page of offers."""
+        if self._list.is_open:
+            self._list.page(-1)
+
+    def action_typing_page_down(self) -> None:
+        """Go on by a page of offers."""
+        if self._list.is_open:
+            self._list.page(1)
+
+    def action_typing_close(self) -> None:
+        """Close what is offered; without any, the line."""
+        if self._list.is_open:
+            self._list.close()
+            return
+        self.workers.cancel_group(self, "study")
+        self.close()
+        self.post_message(self.Cancelled(self))
+
+    def on_descendant_blur(self) -> None:
+        """Offer nothing to who types elsewhere."""
+        self._list.close()

@@ -1,0 +1,166 @@
+"""Asking: one of several answers, one line of text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.widgets import OptionList, Static
+
+from kproxy.tui.dialogs.ask import Answer, Ask, Prompt, confirmation
+from kproxy.tui.dialogs.base import Dialog
+
+HOSTILE = "[red]a\x1b[2Jb[/]\u202e"
+
+
+class Asking(App[None]):
+    """Shows one dialog and keeps what it returns."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, dialog: Dialog[Any]) -> None:
+        super().__init__()
+        self.dialog = dialog
+        self.answers: list[Any] = []
+
+    def on_mount(self) -> None:
+        self.push_screen(self.dialog, self.answers.append)
+
+
+def animals() -> Ask[int]:
+    return Ask("Which?", [Answer(1, "cat", "c"), Answer(2, "dog", "d"), Answer(3, "emu")])
+
+
+def not_a_number(text: str) -> str:
+    return "" if text.isdecimal() else f"{text!r} is no number"
+
+
+def text_of(app: App[None], selector: str) -> str:
+    return str(app.screen.query_one(selector, Static).visual)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (["enter"], 1),
+        (["down", "enter"], 2),
+        (["end", "enter"], 3),
+        (["d"], 2),
+        (["x", "down", "up", "enter"], 1),
+        (["escape"], None),
+    ],
+)
+async def test_an_answer_is_chosen_by_moving_or_by_its_key(keys: list[str], value: int | None) -> None:
+    app = Asking(animals())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(*keys)
+    assert app.answers == [value]
+
+
+async def test_an_answer_is_chosen_by_the_mouse() -> None:
+    app = Asking(animals())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.click(OptionList, offset=(2, 1))
+    assert app.answers == [2]
+
+
+@pytest.mark.parametrize(("key", "value"), [("y", True), ("n", False), ("enter", False), ("escape", None)])
+async def test_a_confirmation_is_safe_against_enter(key: str, value: bool | None) -> None:
+    app = Asking(confirmation("End 3 connections?", yes="end them", no="stay"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(key)
+    assert app.answers == [value]
+
+
+async def test_questions_and_labels_are_no_markup() -> None:
+    app = Asking(Ask(f"{HOSTILE}\nsecond", [Answer(1, HOSTILE, "a")], title=HOSTILE))
+    async with app.run_test(size=(80, 24)):
+        shown = "[red]a�[2Jb[/]�"
+        assert text_of(app, "#question") == f"{shown}\nsecond"
+        assert str(app.screen.query_one(OptionList).get_option_at_index(0).prompt) == f"a {shown}"
+        assert "\x1b" not in str(app.screen.query_one(".box").border_title)
+
+
+async def test_the_selected_answer_is_told_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = Asking(animals())
+    async with app.run_test(size=(80, 24)):
+        answers = app.screen.query_one(OptionList)
+        assert answers.get_component_styles("option-list--option-highlighted").text_style.underline
+
+
+async def test_more_answers_than_lines_scroll() -> None:
+    app = Asking(Ask("Which?", [Answer(n, f"answer {n}") for n in range(100)]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("end")
+        box, answers = app.screen.query_one(".box"), app.screen.query_one(OptionList)
+        assert app.screen.region.contains_region(box.region)
+        assert box.region.contains_region(answers.region)
+        await pilot.press("enter")
+    assert app.answers == [99]
+
+
+async def test_a_line_of_text_is_returned() -> None:
+    app = Asking(Prompt("Name?", "ab"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("c", "enter")
+    assert app.answers == ["abc"]
+
+
+async def test_escape_returns_none() -> None:
+    app = Asking(Prompt("Name?", "ab"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("escape")
+    assert app.answers == [None]
+
+
+async def test_what_is_wrong_is_said_while_typing_and_not_accepted() -> None:
+    app = Asking(Prompt("Number?", validate=not_a_number))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("[", "enter")
+        assert text_of(app, "#problem") == "✗ '[' is no number"
+        await pilot.press("backspace", "7")
+        assert text_of(app, "#problem") == ""
+        await pilot.press("enter")
+    assert app.answers == ["7"]
+
+
+async def test_a_wrong_text_to_begin_with_is_not_accepted() -> None:
+    app = Asking(Prompt("Number?", "x", validate=not_a_number))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        assert app.answers == []
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize("key", ["tab", "right"])
+async def test_a_completion_is_offered(key: str) -> None:
+    names = ["kproxy-dark", "kproxy-light", "nord"]
+    app = Asking(
+        Prompt("Theme?", completions=lambda typed: [name for name in names if name.startswith(typed)])
+    )
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("n")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        await pilot.press(key, "enter")
+    assert app.answers == ["nord"]
+
+
+async def test_tab_without_a_completion_changes_nothing() -> None:
+    app = Asking(Prompt("Name?", "ab"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("home", "tab", "enter")
+    assert app.answers == ["ab"]
+
+
+def test_a_question_on_the_screen(snap_compare: Any) -> None:
+    question = "Leave the proxy?\n3 connections are open."
+    answers = [Answer(1, "end them, when nothing is in flight", "d"), Answer(2, "stay", "s")]
+    assert snap_compare(Asking(Ask(question, answers, title="quit")), terminal_size=(60, 12))
+
+
+def test_a_line_on_the_screen(snap_compare: Any) -> None:
+    app = Asking(Prompt("Number?", "1x", validate=not_a_number, title="go to"))
+    assert snap_compare(app, press=["y"], terminal_size=(60, 12))

@@ -1,0 +1,46 @@
+"""A proxy in the loop of a test, with a broker behind it and a link to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.screen import Screen
+
+from kproxy.tui.live.link import Link
+from tests.kproxy.fake_broker import FakeBroker
+from tests.kproxy.proxy.planes import RunningPlane, running
+
+_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def linked(folder: Path, **options: Any) -> AsyncIterator[tuple[RunningPlane, Link]]:
+    """Run a proxy and a link to it.
+
+    :param folder: for run folders
+    :param options: of the link
+    """
+    async with FakeBroker() as broker, running(folder, (broker.host, broker.port)) as proxy:
+        link = Link(proxy.plane._run.control_socket, **options)
+        await asyncio.to_thread(link.start)
+        try:
+            yield proxy, link
+        finally:
+            await asyncio.to_thread(link.close)
+
+
+async def until(ready: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(_SECONDS):
+        while not ready():
+            await asyncio.sleep(0.01)
+
+
+def shown(app: App[Any], kind: type[Screen[Any]]) -> Callable[[], bool]:
+    """Return what tells whether a dialog of a kind is there, with all that is on it."""
+    return lambda: isinstance(app.screen, kind) and app.screen.focused is not None

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Footer, Static
+
+from captures.exchanges import ExchangeReader, open_capture
+from captures.filters import compile_filter
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.main.screen import MainScreen
+from kproxy.tui.main.status_line import StatusLine
+from kproxy.tui.settings import Settings
+from kproxy.tui.views.exchanges import Arrangement
+from kproxy.tui.widgets.byte_view import ByteView
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.field_tree import FieldTree
+from tests.conftest import DATA
+from tests.kproxy.tui.kit import REBALANCE, session_of, settled, until
+
+VIEWS = {
+    "1": "exchanges",
+    "2": "connections",
+    "3": "clients",
+    "4": "topics",
+    "5": "groups",
+    "6": "latency",
+    "7": "errors",
+    "8": "conversation",
+    "9": "faults",
+}
+
+
+@asynccontextmanager
+async def opened(
+    path: Path = REBALANCE, size: tuple[int, int] = (120, 40), **options: Any
+) -> AsyncIterator[Pilot[Any]]:
+    app = KproxyApp(session_of(path), Settings(), **options)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield pilot
+    app.session.close()
+
+
+def main(pilot: Pilot[Any]) -> MainScreen:
+    app: KproxyApp = pilot.app  # type: ignore[assignment]
+    return app.main
+
+
+def shown_text(pilot: Pilot[Any]) -> str:
+    """What is on the screen, as text."""
+    lines = pilot.app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in line) for line in lines)
+
+
+def fitting(text: str, path: Path = REBALANCE) -> list[int]:
+    capture = open_capture(str(path))
+    capture.read()
+    return (compile_filter(text).select(ExchangeReader(capture)) + 1).tolist()  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------ panes and views
+async def test_the_list_the_fields_and_the_bytes_are_there() -> None:
+    async with opened() as pilot:
+        text = shown_text(pilot)
+        assert "402 exchanges" in text
+        assert "ApiVersions v3" in text
+        assert "confluent-python" in text
+        assert "0000  00 00" in text
+        assert isinstance(pilot.app.focused, ExchangeList)
+
+
+@pytest.mark.parametrize(("key", "name"), VIEWS.items())
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["small", "large"])
+async def test_every_view_opens_on_its_key(key: str, name: str, size: tuple[int, int]) -> None:
+    async with opened(size=size) as pilot:
+        await pilot.press(key)
+        await settled(pilot)
+        assert main(pilot).view.view_name == name
+        assert main(pilot).view.size.height > 10
+        await pilot.press("1")
+        await settled(pilot)
+        assert main(pilot).view.view_name == "exchanges"
+
+
+async def test_tab_goes_through_the_panes() -> None:
+    async with opened() as pilot:
+        met = []
+        for _ in range(5):
+            met.append(type(pilot.app.focused))
+            await pilot.press("tab")
+        assert met[:4] == [ExchangeList, FieldTree, FieldTree, ByteView]
+        assert met[4] is ExchangeList
+
+
+async def test_enter_goes_to_the_fields_and_their_bytes() -> None:
+    async with opened() as pilot:
+        await pilot.press("enter")
+        assert isinstance(pilot.app.focused, FieldTree)
+
+
+async def test_a_pane_is_maximised_and_put_back() -> None:
+    async with opened() as pilot:
+        await pilot.press("tab", "backslash")
+        await pilot.pause()
+        assert main(pilot).maximized is pilot.app.focused
+        await pilot.press("backslash")
+        await pilot.pause()
+        assert main(pilot).maximized is None
+
+
+async def test_layouts_go_round() -> None:
+    async with opened(size=(200, 50)) as pilot:
+        met = []
+        for _ in range(4):
+            met.append(main(pilot).exchanges.arrangement)
+            await pilot.press("minus")
+            await settled(pilot)
+        assert met == [Arrangement.STACKED, Arrangement.BESIDE, Arrangement.LIST, Arrangement.STACKED]
+
+
+async def test_the_line_of_keys_can_be_hidden() -> None:
+    async with opened() as pilot:
+        await pilot.press("H")
+        assert not main(pilot).query_one(Footer).display
+        await pilot.press("H")
+        assert main(pilot).query_one(Footer).display
+
+
+# ------------------------------------------------------------ filter
+async def type_text(pilot: Pilot[Any], text: str) -> None:
+    for character in text:
+        await pilot.press({" ": "space", "=": "equals_sign", "_": "underscore"}.get(character, character))
+
+
+async def test_a_filter_is_typed_switched_off_and_taken_away() -> None:
+    async with opened() as pilot:
+        await pilot.press("f")
+        await type_text(pilot, "api == Heartbeat")
+        await pilot.press("escape", "enter")
+        await settled(pilot)
+        session = main(pilot).session
+        if session.status.filter is None:  # escape closed the bar: there was nothing offered
+            await pilot.press("f")
+            await type_text(pilot, "api == Heartbeat")
+            await pilot.press("enter")
+            await settled(pilot)
+        expected = fitting("api == Heartbeat")
+        assert session.shown.all().tolist() == expected
+        assert f"{len(expected)} shown" in shown_text(pilot)
+        await pilot.press("t")
+        await settled(pilot)
+        assert len(session.shown) == 402
+        assert "filter off: api == Heartbeat" in shown_text(pilot)
+        await pilot.press("t")
+        await settled(pilot)
+        assert session.shown.all().tolist() == expected
+        await pilot.press("c")
+        await settled(pilot)
+        assert len(session.shown) == 402
+
+
+async def test_a_quick_filter_is_made_of_the_exchange() -> None:
+    async with opened() as pilot:
+        main(pilot).go_to(18)
+        await settled(pilot)
+        await pilot.press("exclamation_mark")
+        await settled(pilot)
+        await pilot.press("enter")
+        await settled(pilot)
+        session = main(pilot).session
+        assert session.status.filter is not None
+        assert 18 in session.shown.all().tolist()
+        assert 0 < len(session.shown) < 402
+
+
+async def test_narrowing_twice_shows_what_fits_both() -> None:
+    async with opened() as pilot:
+        screen = main(pilot)
+        screen.use_filter("client_id == m1")
+        await settled(pilot)
+        screen.add_to_filter("api == Heartbeat or api == Fetch")
+        await settled(pilot)
+        assert screen.session.shown.all().tolist() == fitting(
+            "client_id == m1 and (api == Heartbeat or api == Fetch)"
+        )
+
+
+@pytest.mark.parametrize("key", ["2", "3", "4", "5", "7"])
+async def test_rows_of_views_lead_to_their_exchanges(key: str) -> None:
+    async with opened() as pilot:
+        await pilot.press(key)
+        await settled(pilot)
+        await pilot.press("enter")
+        await settled(pilot)
+        assert main(pilot).view.view_name == "exchanges"
+        assert 0 < len(main(pilot).session.shown) < 402
+
+
+# ------------------------------------------------------------ order, search, places
+async def test_the_list_is_ordered_and_turned_round() -> None:
+    async with opened() as pilot:
+        await pilot.press("v")
+        await settled(pilot)
+        assert main(pilot).session.shown.number(0) == 402
+        await pilot.press("v")
+        await settled(pilot)
+        assert main(pilot).session.shown.number(0) == 1
+        await pilot.press("colon")
+        await type_text(pilot, "order latency")
+        await pilot.press("enter")
+        await settled(pilot)
+        status = main(pilot).session.status
+        assert status.order is not None
+        assert status.order.column == "latency"
+
+
+async def test_searching_the_list_goes_from_match_to_match() -> None:
+    async with opened() as pilot:
+        expected = fitting("api == JoinGroup")
+        await pilot.press("slash")
+        await type_text(pilot, "JoinGroup")
+        await pilot.press("enter")
+        await settled(pilot)
+        met = [main(pilot).number]
+        for key in ("n", "n", "N"):
+            await pilot.press(key)
+            await settled(pilot)
+            met.append(main(pilot).number)
+        assert met == [expected[0], expected[1], expected[2], expected[1]]
+
+
+async def test_what_is_nowhere_is_said_to_be() -> None:
+    async with opened() as pilot:
+        main(pilot).action_search_start("no such text anywhere")
+        await settled(pilot)
+        assert "is in no exchange" in shown_text(pilot)
+
+
+async def test_an_exchange_is_gone_to_by_number() -> None:
+    async with opened() as pilot:
+        await pilot.press("colon")
+        await type_text(pilot, "217")
+        await pilot.press("enter")
+        await settled(pilot)
+        assert main(pilot).number == 217
+
+
+# ------------------------------------------------------------ marks and comments
+async def test_marks() -> None:
+    async with opened() as pilot:
+        await pilot.press("m", "m")
+        await settled(pilot)
+        assert main(pilot).session.marked == [1, 2]
+        assert main(pilot).number == 3
+        await pilot.press("M")
+        await settled(pilot)
+        assert main(pilot).session.shown.all().tolist() == [1, 2]
+        await pilot.press("U")
+        await settled(pilot)
+        assert main(pilot).session.marked == []
+        assert len(main(pilot).session.shown) == 402
+
+
+async def test_a_comment_is_typed_and_shown() -> None:
+    async with opened() as pilot:
+        main(pilot).action_comment_edit("look at this")
+        await settled(pilot)
+        exchange = await main(pilot).session.exchange(1)
+        assert exchange.note.comment == "look at this"
+        await until(lambda: "look at this" in shown_text(pilot))
+
+
+# ------------------------------------------------------------ what is told
+async def test_a_damaged_capture_opens_with_a_banner(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(REBALANCE.read_bytes()[:100_000])
+    async with opened(path) as pilot:
+        banner = main(pilot).query_one("#banner", Static)
+        assert banner.display
+        assert "the file ends inside packet" in " ".join(shown_text(pilot).split())
+        assert main(pilot).session.status.exchanges > 100
+
+
+async def test_what_is_no_kafka_is_said_to_be() -> None:
+    async with opened(DATA / "06_tansu_garbage.pcap") as pilot:
+        assert "looks like" in shown_text(pilot)
+
+
+async def test_the_fields_follow_the_cursor() -> None:
+    async with opened() as pilot:
+        await pilot.press("j")
+        await settled(pilot)
+        detail = main(pilot).exchanges.details.detail
+        assert detail is not None
+        assert detail.number == 2
+        await pilot.press("G")
+        await settled(pilot)
+        detail = main(pilot).exchanges.details.detail
+        assert detail is not None
+        assert detail.number == 402
+
+
+@pytest.mark.parametrize("key", ["i", "I", "a", "A", "X", "e", "P", "O", "K"])
+async def test_live_commands_say_what_they_are_for_where_nothing_is_live(key: str) -> None:
+    async with opened() as pilot:
+        await pilot.press(key)
+        await settled(pilot)
+        assert any("running proxy" in event.text for event in pilot.app.events)  # type: ignore[attr-defined]
+
+
+async def test_a_first_filter_is_used() -> None:
+    async with opened(wanted=compile_filter("api == Fetch")) as pilot:
+        assert main(pilot).session.shown.all().tolist() == fitting("api == Fetch")
+
+
+async def test_leaving_ends() -> None:
+    app = KproxyApp(session_of(), Settings())
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await pilot.press("q")
+        await pilot.pause()
+    app.session.close()
+    assert app.return_code == 0
+
+
+async def test_the_status_line_shows_what_was_told() -> None:
+    async with opened() as pilot:
+        main(pilot).tell("hello \x1b[31mthere")
+        await pilot.pause()
+        line = main(pilot).query_one(StatusLine).render().plain
+        assert "hello �[31mthere" in line
+        await asyncio.sleep(0)

@@ -1,0 +1,136 @@
+"""A session that has published what a test says, and nothing else: no capture, no threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, tzinfo
+from typing import Any
+
+import numpy as np
+
+from kproxy.tui.session.published import Held, Shown, State, Status, Summary
+
+BEGIN = 1_795_252_443_218_000_000  # 09:14:03.218 UTC
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+
+def summary(number: int, **changes: Any) -> Summary:
+    """Return a line of the list."""
+    made = Summary(
+        number=number,
+        time=BEGIN + number * MS,
+        latency=900_000,
+        wait=0,
+        client="orders-svc-1",
+        client_id="orders-svc-1",
+        client_address="10.0.0.7:41078",
+        broker="b1",
+        api="Metadata v13",
+        version=13,
+        request="orders payments",
+        response="3 brokers",
+        said="",
+        errors=(),
+        request_size=72,
+        response_size=412,
+        state=State.OK,
+        marked=False,
+        comment="",
+        connection=1,
+        correlation_id=number,
+    )
+    return replace(made, **changes)
+
+
+def held(number: int, **changes: Any) -> Held:
+    """Return a held message."""
+    made = Held(
+        number=number,
+        side="request",
+        api="Produce",
+        version=13,
+        correlation_id=5,
+        connection=3,
+        client="10.0.0.7:41078",
+        client_id="orders-svc-1",
+        broker="b1",
+        size=1_200,
+        since=BEGIN,
+        until=BEGIN + 30 * SECOND,
+        waiting_behind=2,
+    )
+    return replace(made, **changes)
+
+
+class PublishedSummaries:
+    """Summaries that are there at once, or only once they were asked for.
+
+    :ivar wanted: what was asked for last
+    """
+
+    def __init__(self, make: Callable[[int], Summary], *, at_once: bool = True) -> None:
+        self.make = make
+        self.at_once = at_once
+        self.wanted: list[int] = []
+        self.version = 0
+        self._made: dict[int, Summary] = {}
+
+    def get(self, number: int) -> Summary | None:
+        """Return a line, None if it is not made yet."""
+        if number not in self._made and self.at_once:
+            self._made[number] = self.make(number)
+        return self._made.get(number)
+
+    def want(self, numbers: Sequence[int]) -> None:
+        """Take note of what is asked for."""
+        self.wanted = list(numbers)
+
+    def carry_out(self) -> None:
+        """Make what was asked for."""
+        self._made |= {number: self.make(number) for number in self.wanted}
+        self.version += 1
+
+    def renew(self) -> None:
+        """Make everything anew."""
+        self._made.clear()
+        self.version += 1
+
+
+class PublishedSession:
+    """What the list and others read of a session."""
+
+    def __init__(
+        self,
+        count: int = 0,
+        make: Callable[[int], Summary] = summary,
+        *,
+        live: bool = False,
+        at_once: bool = True,
+    ) -> None:
+        self.title = "orders.pcapng"
+        self.live = live
+        self.zone: tzinfo | None = UTC
+        self.show_secrets = False
+        self.held: tuple[Held, ...] = ()
+        self.summaries = PublishedSummaries(make, at_once=at_once)
+        self.status = Status()
+        self.shown = Shown(0, 0)
+        self.grow(count)
+
+    def publish(self, **changes: Any) -> None:
+        """Publish another status."""
+        self.status = replace(self.status, version=self.status.version + 1, **changes)
+
+    def grow(self, count: int) -> None:
+        """Publish so many exchanges in all."""
+        self.shown = Shown(self.shown.version + 1, count)
+        self.publish(exchanges=count, shown=count, begin=BEGIN, latest=BEGIN + count * MS)
+
+    def show(self, numbers: Sequence[int], *, rising: bool = True, **changes: Any) -> None:
+        """Publish what is in the list."""
+        self.shown = Shown(
+            self.shown.version + 1, len(numbers), numbers=np.asarray(numbers, np.int64), rising=rising
+        )
+        self.publish(shown=len(numbers), **changes)

@@ -1,0 +1,109 @@
+"""The table of commands: what holds for every one, and that it is carried out where the table says."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from textual.widget import Widget
+
+from kproxy.tui.commands import BY_LINE, BY_NAME, COMMANDS, Command, Place, bindings
+from kproxy.tui.keymap import RESERVED, SAME_IN_TERMINALS, keymap, keys_of
+from kproxy.tui.main.screen import MainScreen
+from kproxy.tui.views.conversation import ConversationView
+from kproxy.tui.views.faults import Faults
+from kproxy.tui.views.latency import LatencyView
+from kproxy.tui.widgets.byte_view import ByteView
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.field_tree import FieldTree
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.search_bar import SearchBar
+from kproxy.tui.widgets.typing_line import TypingLine
+
+CLASSES: dict[Place, type[Widget]] = {
+    Place.SCREEN: MainScreen,
+    Place.LIST: ExchangeList,
+    Place.TREE: FieldTree,
+    Place.BYTES: ByteView,
+    Place.TABLE: RowTable,
+    Place.CONVERSATION: ConversationView,
+    Place.LATENCY: LatencyView,
+    Place.FAULTS: Faults,
+    Place.TYPING: TypingLine,
+    Place.SEARCHING: SearchBar,
+}
+
+SHADOWS = {
+    ("conversation.follow", "follow.toggle"),
+    ("table.sort", "order.choose"),
+    ("table.reverse", "order.reverse"),
+}
+"""Commands of a place that have a key of one that holds everywhere, because they mean the same there."""
+
+every_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+
+
+def test_every_place_has_a_class() -> None:
+    assert set(CLASSES) == set(Place)
+
+
+@every_command
+def test_a_command_is_carried_out_at_its_place(command: Command) -> None:
+    assert callable(getattr(CLASSES[command.place], f"action_{command.action}", None))
+
+
+@pytest.mark.parametrize("place", Place, ids=lambda place: place.name)
+def test_the_class_of_a_place_has_its_keys(place: Place) -> None:
+    bound = {binding.id for binding in CLASSES[place].BINDINGS if not isinstance(binding, tuple)}
+    assert {command.name for command in COMMANDS if command.place is place and command.keys} <= bound
+
+
+@every_command
+def test_names_and_explanations_have_their_form(command: Command) -> None:
+    assert re.fullmatch(r"[a-z]+\.[a-z_]+", command.name)
+    assert re.fullmatch(r"[A-Z@].*[^ ]\.", command.doc), "an explanation is a sentence"
+    assert command.title
+    assert not command.title.endswith(".")
+    assert re.fullmatch(r"[a-z-]*!?", command.line)
+    assert command.line or not command.argument, "what has an argument can be typed"
+
+
+def test_names_are_unique() -> None:
+    assert len(BY_NAME) == len(COMMANDS)
+    assert len(BY_LINE) == len([command for command in COMMANDS if command.line])
+
+
+@every_command
+def test_default_keys_exist_and_arrive(command: Command) -> None:
+    kept = {} if command.place is Place.TYPING else RESERVED  # lines have tab and escape
+    assert not {*kept, *SAME_IN_TERMINALS} & set(keys_of(command, {}))
+    if command.keys:
+        assert keymap({command.name: command.keys}) == ({command.name: command.keys}, [])
+
+
+@pytest.mark.parametrize("place", Place, ids=lambda place: place.name)
+def test_no_two_commands_of_a_place_share_a_key(place: Place) -> None:
+    keys = Counter(key for command in COMMANDS if command.place is place for key in keys_of(command, {}))
+    assert [key for key, count in keys.items() if count > 1] == []
+
+
+def test_keys_that_hold_everywhere_mean_the_same_everywhere() -> None:
+    everywhere = {
+        key: command for command in COMMANDS if command.place is Place.SCREEN for key in keys_of(command, {})
+    }
+    shadowed = {
+        (command.name, everywhere[key].name)
+        for command in COMMANDS
+        if command.place is not Place.SCREEN
+        for key in keys_of(command, {})
+        if key in everywhere
+    }
+    assert shadowed <= SHADOWS
+
+
+@pytest.mark.parametrize("place", Place, ids=lambda place: place.name)
+def test_bindings_are_those_of_the_table(place: Place) -> None:
+    for binding in bindings(place):
+        command = BY_NAME[str(binding.id)]
+        assert (binding.key, binding.action, binding.tooltip) == (command.keys, command.action, command.doc)

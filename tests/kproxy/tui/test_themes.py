@@ -1,0 +1,146 @@
+"""Themes: that states can be read in ours, and doing without colours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pytest
+from textual.app import App
+from textual.color import Color
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.theme import Theme
+
+from kproxy.tui.themes import (
+    DARK,
+    FEW_COLORS,
+    LIGHT,
+    add_themes,
+    all_themes,
+    color_problems,
+    heed_color,
+    line_filters,
+    theme_problem,
+    usual_theme,
+)
+
+STATES = ("primary", "accent", "warning", "error", "success")
+
+
+def luminance(color: Color) -> float:
+    """Return the relative luminance of WCAG 2."""
+
+    def linear(channel: int) -> float:
+        share = channel / 255
+        return share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4
+
+    return 0.2126 * linear(color.r) + 0.7152 * linear(color.g) + 0.0722 * linear(color.b)
+
+
+def contrast(theme: Theme, text: str, background: str) -> float:
+    variables = theme.to_color_system().generate()
+    dark, light = sorted(luminance(Color.parse(variables[name])) for name in (text, background))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+@pytest.mark.parametrize(
+    "background",
+    ["background", "surface", "panel", "block-cursor-background", "block-cursor-blurred-background"],
+)
+def test_text_and_states_can_be_read(theme: Theme, background: str) -> None:
+    assert contrast(theme, "foreground", background) >= 7
+    for state in STATES:
+        assert contrast(theme, state, background) >= 4.5, state
+        assert contrast(theme, f"text-{state}", background) >= 4.5, state
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_states_are_of_different_colours(theme: Theme) -> None:
+    hues = [Color.parse(getattr(theme, state)).hsl.h for state in ("warning", "error", "success", "primary")]
+    assert min(abs(a - b) for i, a in enumerate(hues) for b in hues[:i]) > 0.05
+
+
+def test_ours_come_first() -> None:
+    assert list(all_themes())[:2] == ["kproxy-dark", "kproxy-light"]
+    assert theme_problem("kproxy-dark") == ""
+    assert (
+        theme_problem("kproxy-drak")
+        == "there is no theme 'kproxy-drak' (did you mean kproxy-dark or kproxy-light?)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("term", "colorterm", "theme"),
+    [
+        ("xterm-256color", "", "kproxy-dark"),
+        ("xterm", "truecolor", "kproxy-dark"),
+        ("linux", "", FEW_COLORS),
+        ("xterm", "", FEW_COLORS),
+    ],
+)
+def test_few_colours_have_a_theme_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, term: str, colorterm: str, theme: str
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("COLORTERM", colorterm)
+    assert usual_theme() == theme
+
+
+async def test_all_themes_can_be_used_with_other_colours() -> None:
+    app: App[object] = App()
+    colors = {"error": "#ff00ff", "eror": "red", "warning": "redd"}
+    add_themes(app, colors)
+    assert [problem.partition(";")[0] for problem in color_problems(colors)] == [
+        "colors.eror: there is no such colour",
+        "colors.warning: 'redd' is no colour",
+    ]
+    async with app.run_test(size=(20, 5)) as pilot:
+        for name in all_themes():
+            app.theme = name
+            await pilot.pause()
+            assert Color.parse(app.theme_variables["error"]) == Color.parse("#ff00ff")
+            assert app.current_theme.warning == all_themes()[name].warning
+
+
+@pytest.mark.parametrize(
+    ("choice", "stated", "without"),
+    [
+        ("auto", None, False),
+        ("auto", "", False),
+        ("auto", "1", True),
+        ("always", "1", False),
+        ("never", None, True),
+    ],
+)
+def test_doing_without_colours(
+    monkeypatch: pytest.MonkeyPatch, choice: str, stated: str | None, without: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if stated is not None:
+        monkeypatch.setenv("NO_COLOR", stated)
+    else:
+        monkeypatch.setenv("NO_COLOR", "")  # so that it is put back
+        del os.environ["NO_COLOR"]
+    heed_color(choice)  # type: ignore[arg-type]
+    assert App().no_color is without
+
+
+@pytest.mark.parametrize(("theme", "kind"), [(DARK.name, Monochrome), ("ansi-dark", NoColor)])
+async def test_without_colours_there_is_no_black_on_black(
+    monkeypatch: pytest.MonkeyPatch, theme: str, kind: type[LineFilter]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    class Drawn(App[None]):
+        def get_line_filters(self) -> Sequence[LineFilter]:
+            return line_filters(self, super().get_line_filters())
+
+    app = Drawn()
+    add_themes(app, {})
+    app.theme = theme
+    async with app.run_test(size=(20, 5)) as pilot:
+        await pilot.pause()
+        assert [type(each) for each in app.get_line_filters() if isinstance(each, Monochrome | NoColor)] == [
+            kind
+        ]

@@ -1,0 +1,30 @@
+"""Boxes and buttons that say by a character whether they are on."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+from textual.widgets import RadioSet
+
+from kproxy.tui.widgets.toggles import Check, Radio
+
+
+class Toggles(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Check("a", id="a")
+        with RadioSet():
+            yield Radio("b", value=True, id="b")
+            yield Radio("c", id="c")
+
+
+async def test_the_character_tells_without_colour() -> None:
+    app = Toggles()
+    async with app.run_test() as pilot:
+
+        def shown() -> list[str]:
+            return [app.query_one(f"#{name}", kind).render().plain.strip() for name, kind in kinds]
+
+        kinds = [("a", Check), ("b", Radio), ("c", Radio)]
+        assert shown() == ["▐ ▌ a", "▐●▌ b", "▐○▌ c"]
+        await pilot.click("#a")
+        await pilot.click("#c")
+        assert shown() == ["▐X▌ a", "▐○▌ b", "▐●▌ c"]
