@@ -11,6 +11,7 @@ from kproxy.cli.attach import attach
 from kproxy.cli.completion import completion
 from kproxy.cli.ctl import ctl
 from kproxy.cli.export import export
+from kproxy.cli.open import open_
 from kproxy.cli.proxy import proxy
 from kproxy.cli.read import read
 from kproxy.cli.replay import replay
@@ -22,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 EPILOG = """\b
 Examples:
+  kproxy open kafka.pcap                     the terminal UI
   kproxy read kafka.pcap                     one line per exchange
   kproxy read -V -c 3 kafka.pcap             the first three, every field
   kproxy read --exchange 17 kafka.pcap       one of them, byte by byte
@@ -55,6 +57,7 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
+main.add_command(open_)
 main.add_command(read)
 main.add_command(sniff)
 main.add_command(proxy)

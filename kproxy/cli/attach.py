@@ -10,6 +10,7 @@ import click
 from kproxy.cli.common import early_ends
 from kproxy.cli.options import hosts_option, showing_options
 from kproxy.cli.runs import run_option, the_run, told_errors
+from kproxy.cli.ui import config_option, no_ui_option
 
 
 @click.command(short_help="Show what goes through a running proxy.")
@@ -24,10 +25,13 @@ from kproxy.cli.runs import run_option, the_run, told_errors
 )
 @hosts_option
 @showing_options
+@no_ui_option
+@config_option
 def attach(run_name: str | None, **options: Any) -> None:
-    """Show the exchanges of a running proxy as kproxy read does, from now on.
+    """Show what goes through a running proxy: in the terminal UI, or printed as kproxy read does.
 
-    It only looks: Ctrl-C ends this command, not the proxy. It ends by itself when the proxy does.
+    It only looks, unless --control is given; ending this command does not end the proxy. What is printed begins now,
+    and ends when the proxy does.
     """
     run = the_run(run_name)
     from kproxy.cli.attaching import Attaching

@@ -7,14 +7,14 @@ from threading import Event, Thread
 from time import time_ns
 from typing import Any
 
-import click
-
 from captures.live.capture import GrowingCapture
 from captures.live.recording import newest_first
 from captures.packets.files import is_one_file
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
 from kproxy.cli.events import sentence_of
+from kproxy.cli.notices import notice
 from kproxy.cli.showing import ended_by_signals
+from kproxy.cli.ui import opens_ui, printing_options, run_ui
 from kproxy.cli.watching import Watching, open_growing
 from kproxy.proxy.control import ClosedError, CommandError, ControlClient
 from kproxy.proxy.run_folder import Run
@@ -29,18 +29,31 @@ class Attaching:
 
     :param control: count as somebody who is there
     :param from_start: begin with what is still recorded
+    :param no_ui: print, also on a terminal
+    :param config: settings of the UI
     :raises OSError: if the proxy cannot be reached
     :raises click.UsageError: for an option that makes no sense
     """
 
     def __init__(
-        self, run: Run, *, control: bool, from_start: bool, hosts: tuple[str, ...], **options: Any
+        self,
+        run: Run,
+        *,
+        control: bool,
+        from_start: bool,
+        hosts: tuple[str, ...],
+        no_ui: bool,
+        config: Path | None,
+        **options: Any,
     ) -> None:
         self._run = run
+        self._ui = opens_ui(no_ui=no_ui, printing=printing_options(options))
+        self._config = config
+        self._control = control
         self._hosts = hosts
         self._from_start = from_start
         self._watching = Watching(since=None if from_start else time_ns(), **options)
-        self._client = ControlClient(run.control_socket, control)
+        self._client = ControlClient(run.control_socket, control and not self._ui)
         self._gone = Event()
         self._stopped = Event()
         self._capture: GrowingCapture | None = None
@@ -50,9 +63,11 @@ class Attaching:
 
         :raises CaptureError: if the recording cannot be read
         """
+        if self._ui and self._run.capture:
+            return self._open()
         with self._client, ended_by_signals(self._stop):
             if not self._run.capture:
-                _notice("this proxy records nothing, so there is nothing to show")
+                notice("this proxy records nothing, so there is nothing to show")
                 return EXIT_UNREADABLE
             self._client.call("subscribe")
             listener = Thread(target=self._listen, name="control events", daemon=True)
@@ -63,20 +78,44 @@ class Attaching:
                 self._client.close()
                 listener.join()
 
+    def _open(self) -> int:
+        """Show it in the UI."""
+        from kproxy.tui.live.link import Link
+
+        self._client.close()
+        capture = self._opened()
+        if capture is None:
+            return 0
+        link = Link(self._run.control_socket, control=self._control)
+        with capture.source:
+            session = self._watching.showing.session(capture, f"proxy {self._run.listen}")
+            run_ui(
+                session,
+                wanted=self._watching.wanted,
+                config=self._config,
+                color=self._watching.showing.chosen_color,
+                link=link,
+                run_name=self._run.name,
+            )
+        return 0
+
+    def _opened(self) -> GrowingCapture | None:
+        return open_growing(
+            self._run.capture,
+            first="" if self._from_start else first_to_read(self._run.capture),
+            hosts=self._hosts,
+            wanted=lambda: not self._gone.is_set() and not self._stopped.is_set(),
+        )
+
     def _stop(self) -> None:
         self._stopped.set()
         if self._capture is not None:
             self._capture.source.stop()
 
     def _show(self) -> int:
-        self._capture = capture = open_growing(
-            self._run.capture,
-            first="" if self._from_start else first_to_read(self._run.capture),
-            hosts=self._hosts,
-            wanted=lambda: not self._gone.is_set() and not self._stopped.is_set(),
-        )
+        self._capture = capture = self._opened()
         if capture is None:
-            _notice("nothing was recorded")
+            notice("nothing was recorded")
             return 0
         with capture.source:
             if self._stopped.is_set():  # before there was something to stop
@@ -92,7 +131,7 @@ class Attaching:
                 for event in self._client.events(_LOOK):
                     sentence = sentence_of(event)
                     if sentence is not None:
-                        _notice(sentence)
+                        notice(sentence)
         except (ClosedError, CommandError, TimeoutError):
             self._gone.set()
 
@@ -114,8 +153,3 @@ def first_to_read(path: str) -> str:
             return first
         first = Path(name).name
     return ""
-
-
-def _notice(text: str) -> None:
-    """Tell the user something, from any thread."""
-    click.echo(f"kproxy: {text}", err=True)

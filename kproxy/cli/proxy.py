@@ -13,6 +13,7 @@ from kproxy.cli.common import early_ends
 from kproxy.cli.options import hosts_option, showing_options, surroundings_options
 from kproxy.cli.sizes import LEAST_SPOOL, Size
 from kproxy.cli.times import NANOSECONDS, Duration
+from kproxy.cli.ui import config_option, no_ui_option
 
 if TYPE_CHECKING:
     from kproxy.cli.brokers import Address
@@ -22,7 +23,7 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  # what is refused without an adverti
 
 _OF_RUN = (
     *("quiet", "wanted", "hosts", "keep", "before", "after", "keep_dir", "metrics", "metrics_topics"),
-    *("verbose", "as_json", "utc", "show_secrets", "payload", "text", "color"),
+    *("verbose", "as_json", "utc", "show_secrets", "payload", "text", "color", "no_ui", "config"),
 )
 """Options that the data plane has nothing to do with."""
 
@@ -130,7 +131,8 @@ def _file(**kwargs: Any) -> click.Path:
     metavar="SIZE",
     help="Memory between forwarding and recording.",
 )
-@click.option("--no-ui", is_flag=True, help="Print exchanges, also on a terminal.")
+@no_ui_option
+@config_option
 @click.option("--detach", is_flag=True, help="Go on in the background: see kproxy attach and kproxy ctl.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no exchanges: only forward and record.")
 @click.option(
@@ -206,7 +208,8 @@ def proxy(
     the same after a restart. Everything else stays as it is, to the byte.
 
     Everything that is seen is recorded as a capture that Wireshark and kproxy read: with -w in a file, else in a
-    bounded spool that is removed at the end. Ctrl-C lets requests in flight finish, and ends.
+    bounded spool that is removed at the end. On a terminal it is shown in the UI (docs/ui.md), else printed; Ctrl-C
+    there, and leaving the UI, lets requests in flight finish, and ends.
 
     It listens on 127.0.0.1 unless told otherwise: whoever can connect has the rights of kproxy's address at the
     brokers.

@@ -26,7 +26,9 @@ from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
 from kproxy.cli.events import sentence_of
+from kproxy.cli.notices import notice
 from kproxy.cli.showing import ended_by_signals
+from kproxy.cli.ui import opens_ui, printing_options, run_ui
 from kproxy.cli.watching import Watching, open_growing
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.recording import recorder_settings
@@ -35,6 +37,7 @@ from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.differences import what_differs
 
 if TYPE_CHECKING:
+    from captures.live.capture import GrowingCapture
     from kproxy.proxy.metrics import Metrics
     from kproxy.proxy.settings import Address, Settings
 
@@ -144,8 +147,12 @@ class Proxying:
         keep_dir: str,
         metrics: Address | None,
         metrics_topics: int,
+        no_ui: bool,
+        config: Path | None,
         **showing: Any,
     ) -> None:
+        self._ui = opens_ui(no_ui=no_ui, printing=printing_options({**showing, "quiet": quiet}))
+        self._config = config
         self._settings_for = settings
         self._port = listen[1]
         self._listening = listen
@@ -170,7 +177,7 @@ class Proxying:
         :raises OSError: if the state folder cannot be written
         """
         for left in leftovers():
-            _notice(f"an earlier proxy ended uncleanly; what it recorded is in {left.path / 'capture'}")
+            notice(f"an earlier proxy ended uncleanly; what it recorded is in {left.path / 'capture'}")
         folder = RunFolder.create(self._port)
         settings = self._settings_for(folder.path)
         plane = PlaneProcess(settings, self._told)
@@ -184,7 +191,8 @@ class Proxying:
                     return self._leave(folder)
                 with self._presence(folder, settings):
                     code = self._follow(folder, settings, plane)
-                plane.join()
+                if not self._left:
+                    plane.join()
         finally:
             signal.signal(signal.SIGUSR1, before)
             self._close()
@@ -198,7 +206,7 @@ class Proxying:
         """Let the data plane go on alone."""
         self._left = True
         name = folder.path.name
-        _notice(
+        notice(
             f"it goes on in the background: kproxy attach --run {name} shows it, kproxy ctl --run {name} drain ends it"
         )
         return 0
@@ -217,7 +225,7 @@ class Proxying:
 
     @staticmethod
     def _failed(plane: PlaneProcess) -> int:
-        _notice(plane.failure)
+        notice(plane.failure)
         return EXIT_UNREADABLE
 
     def _introduce(self, settings: Settings) -> None:
@@ -235,7 +243,7 @@ class Proxying:
             keep_client_address=settings.keep_client_address,
             shown=None if tls is None else tls.identity,
         ):
-            _notice(difference)
+            notice(difference)
         if settings.mode == "transparent":
             _show_rules(settings, self._listening)
 
@@ -250,7 +258,7 @@ class Proxying:
             return EXIT_UNREADABLE
         if self._keeping:
             self._recorder = Recorder(
-                folder.capture, recorded.limit or DEFAULT_SPOOL, *self._surroundings, _notice
+                folder.capture, recorded.limit or DEFAULT_SPOOL, *self._surroundings, notice
             )
             self._recorder.start()
         capture = open_growing(
@@ -264,8 +272,40 @@ class Proxying:
             return 0
         if self._metrics is not None:
             self._serve_metrics(folder)
+        if self._ui:
+            return self._open(capture, folder, settings, plane)
         tally = self._watching.watch(capture)
         return 0 if self._watching.conclude(capture, tally) else EXIT_INCOMPLETE
+
+    def _open(
+        self, capture: GrowingCapture, folder: RunFolder, settings: Settings, plane: PlaneProcess
+    ) -> int:
+        """Show it in the UI; what is to become of the data plane is decided when that is left."""
+        from kproxy.tui.live.link import Link
+
+        link = Link(folder.control_socket)
+        where = diagnosis.address(*self._listening)
+        brokers = ", ".join(diagnosis.address(*each) for each in settings.bootstrap)
+        with capture.source:
+            session = self._watching.showing.session(
+                capture, f"proxy {where}{f' > {brokers}' if brokers else ''}"
+            )
+            self._watching.observe(session)
+            outcome = run_ui(
+                session,
+                wanted=self._watching.wanted,
+                config=self._config,
+                color=self._watching.showing.chosen_color,
+                link=link,
+                recorder=None if self._recorder is None else self._asked,
+                run_name=folder.path.name,
+                ends_proxy=True,
+            )
+        if outcome.leaving == "background" and not plane.join(0):
+            return self._leave(folder)
+        plane.stop()
+        notice("requests in flight are answered; Ctrl-C ends at once")
+        return 0 if outcome.complete else EXIT_INCOMPLETE
 
     def _recording_begins(self, plane: PlaneProcess) -> bool:
         """Wait until there is something to follow; returns whether there is. What for, if not, was told."""
@@ -285,7 +325,7 @@ class Proxying:
             host, port = self._metrics.start(*self._metrics_at)
         except MetricsError as error:
             raise click.ClickException(str(error)) from None
-        _notice(f"metrics are at http://{diagnosis.address(host, port)}/metrics")
+        notice(f"metrics are at http://{diagnosis.address(host, port)}/metrics")
         Thread(target=self._poll, args=(folder,), name="status", daemon=True).start()
 
     def _poll(self, folder: RunFolder) -> None:
@@ -329,7 +369,7 @@ class Proxying:
             self._asked()
         sentence = sentence_of(event)
         if sentence is not None:
-            _notice(sentence)
+            notice(sentence)
 
 
 def _metrics(names: Callable[[str], str | None], topics: int) -> Metrics:
@@ -346,7 +386,7 @@ def _show_rules(settings: Settings, listening: Address) -> None:
     from kproxy.proxy.firewall import FirewallError, resolve, rules, tool_here
 
     if not settings.bootstrap:
-        _notice("with -b and a broker's address the firewall rules are shown that bring connections here")
+        notice("with -b and a broker's address the firewall rules are shown that bring connections here")
         return
     try:
         shown = rules(
@@ -358,12 +398,12 @@ def _show_rules(settings: Settings, listening: Address) -> None:
             keep_client=settings.keep_client_address,
         )
     except FirewallError as error:
-        _notice(str(error))
+        notice(str(error))
         return
-    _notice(f"firewall rules to be run as root:\n\n{shown.add}")
-    _notice(f"to take them away again:\n\n{shown.remove}")
+    notice(f"firewall rules to be run as root:\n\n{shown.add}")
+    notice(f"to take them away again:\n\n{shown.remove}")
     for note in shown.notes:
-        _notice(note)
+        notice(note)
 
 
 def _brokers(settings: Settings) -> list[Address]:
@@ -374,11 +414,6 @@ def _brokers(settings: Settings) -> list[Address]:
     try:
         view = asyncio.run(cluster_of(given, settings.security, settings.connect_timeout))
     except OwnRequestError as error:
-        _notice(f"the rules are for the brokers of -b alone: {error}")
+        notice(f"the rules are for the brokers of -b alone: {error}")
         return given
     return [*given, *((host, port) for _, host, port in view.brokers)]
-
-
-def _notice(text: str) -> None:
-    """Tell the user something, from any thread."""
-    click.echo(f"kproxy: {text}", err=True)

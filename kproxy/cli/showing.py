@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from kproxy.tui.session import Session
 
 _SAMPLE = 200  # exchanges that decide the column widths
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -29,6 +30,7 @@ class Showing:
     :param color: ``auto``, ``always`` or ``never``
     :ivar zone: of the times, None is the local one
     :ivar terminal: whether standard output is one
+    :ivar chosen_color: as given
     """
 
     def __init__(
@@ -49,9 +51,23 @@ class Showing:
         self.color = color == "always" or (
             color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
         )
+        self.chosen_color = color
         self._show_secrets = show_secrets
         self._payload: Any = payload
         self.text = text
+
+    def session(self, capture: Capture, title: str) -> Session:
+        """Return a session of live traffic, for the UI."""
+        from kproxy.tui.session import Session
+
+        return Session(
+            capture,
+            title=title,
+            live=True,
+            zone=self.zone,
+            show_secrets=self._show_secrets,
+            payload=self._payload,
+        )
 
     def reader(self, capture: Capture, *, live: bool = False, annotate: bool = False) -> ExchangeReader:
         """Return what decodes exchanges as far as they are to be shown.

@@ -17,6 +17,7 @@ import click
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
 from kproxy.cli.options import hosts_option, showing_options, surroundings_options
 from kproxy.cli.output import refuse_to_overwrite
+from kproxy.cli.ui import config_option, no_ui_option
 
 if TYPE_CHECKING:
     from captures.live.device import Device, Settings
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from captures.live.process_finder import ProcessFinder
 
 _MAX_SNAPSHOT = 262_144
+_LATE = ("concurrent.futures.thread",)
+"""Of the standard library, what is imported when it is first used."""
+_PROGRAMS = ("textual.demo", "textual.__main__", "textual._sleep", "rich.__main__")
+"""Modules that do something when they are imported."""
 
 EPILOG = """\b
 Examples:
@@ -106,6 +111,8 @@ Examples:
 @click.option("--ring", metavar="SIZE", help="Keep the latest packets in a ring of this size on disk: 5GB.")
 @click.option("--keep", metavar="FILTER", help="With --ring: save what surrounds the exchanges that fit.")
 @surroundings_options
+@no_ui_option
+@config_option
 def sniff(
     expression: tuple[str, ...],
     interface: str | None,
@@ -119,7 +126,7 @@ def sniff(
     force: bool,
     **options: Any,
 ) -> None:
-    """Capture packets and show the Kafka exchanges in them as they complete.
+    """Capture packets and show the Kafka exchanges in them as they complete, on a terminal in the UI (docs/ui.md).
 
     Without EXPRESSION or -f all packets are looked at: Kafka is found on any port by its content. On a busy machine
     name the ports (tcp port 9092), so that the rest never leaves the kernel.
@@ -322,10 +329,14 @@ def _load_what_cannot_be_read_by(user: User) -> None:
     from importlib import import_module
     from pkgutil import walk_packages
 
-    for package in ("dissectors", "captures", "kproxy.cli"):
+    for package in ("dissectors", "captures", "kproxy.cli", "kproxy.tui", "textual", "rich"):
         for module in walk_packages(import_module(package).__path__, f"{package}."):
-            with suppress(ImportError):  # what needs an optional package that is not installed
-                import_module(module.name)
+            # what needs an optional package that is not installed, or another system
+            with suppress(ImportError):
+                if not module.name.startswith(_PROGRAMS):
+                    import_module(module.name)
     from captures.packets.rare import find_ip
 
     find_ip(b"", -1)  # imports scapy
+    for name in _LATE:
+        import_module(name)

@@ -24,8 +24,10 @@ from captures.live.ring import Ring, ring_source
 from captures.live.sniffer import Sniffer, Taken
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
+from kproxy.cli.notices import notice
 from kproxy.cli.showing import ended_by_signals, flush
 from kproxy.cli.sizes import LEAST_SPOOL, Size
+from kproxy.cli.ui import opens_ui, printing_options, run_ui
 from kproxy.cli.watching import Watching
 
 if TYPE_CHECKING:
@@ -57,8 +59,14 @@ class Sniffing:
         before: int,
         after: int,
         keep_dir: str,
+        no_ui: bool,
+        config: Path | None,
         **showing: Any,
     ) -> None:
+        self._ui = opens_ui(
+            no_ui=no_ui, printing=printing_options({**showing, "quiet": quiet, "count": count})
+        )
+        self._config = config
         self._interface = opened.settings.interface
         self._find = opened.find
         self._watching = Watching(
@@ -76,12 +84,12 @@ class Sniffing:
             size = _size("--ring", ring)
             self._folder = _ring_folder(Path(keep_dir))
             self._ring = Ring(size, folder=self._folder)
-            self._recorder = Recorder(self._folder, size, Path(keep_dir), before, after, _notice)
+            self._recorder = Recorder(self._folder, size, Path(keep_dir), before, after, notice)
         reads = self._reads = not quiet or keep is not None
         self._sniffer = Sniffer(
             opened.device,
             self._ring,
-            _notice,
+            notice,
             most=None if reads else count,
             last_resort=reads or self._recorder is not None,
         )
@@ -96,7 +104,7 @@ class Sniffing:
             self._sniffer.start()
             if self._recorder is not None:
                 self._recorder.start()
-            _notice(f"capturing on {self._interface} as {_me()}; Ctrl-C ends it")
+            notice(f"capturing on {self._interface} as {_me()}; Ctrl-C ends it")
             with ended_by_signals(self._sniffer.stop):
                 clean = self._read() if self._reads else self._wait()
             return EXIT_UNREADABLE if self._sniffer.failure else 0 if clean else EXIT_INCOMPLETE
@@ -136,8 +144,25 @@ class Sniffing:
         capture = LiveCapture(
             source, self._sniffer, self._names, self._find or processes_behind, keylog=self._keylog
         )
+        if self._ui:
+            return self._open(capture)
         tally = self._watching.watch(capture, self._pause)
         return self._watching.conclude(capture, tally, self._end)
+
+    def _open(self, capture: LiveCapture) -> bool:
+        """Show it in the UI."""
+        session = self._watching.showing.session(capture, f"sniffing {self._interface}")
+        self._watching.observe(session)
+        outcome = run_ui(
+            session,
+            wanted=self._watching.wanted,
+            config=self._config,
+            color=self._watching.showing.chosen_color,
+            recorder=None if self._recorder is None else self._asked,
+        )
+        self._sniffer.stop()
+        self._end()
+        return outcome.complete
 
     def _matched(self, match: Match) -> None:
         if self._recorder is not None:
@@ -149,7 +174,7 @@ class Sniffing:
         waiting = self._ring.waiting
         if self._sniffer.stopping and waiting > _WORTH_A_WORD and not self._told:
             self._told = True
-            _notice(f"{waiting >> 20} MiB are still to be read; Ctrl-C again ends at once")
+            notice(f"{waiting >> 20} MiB are still to be read; Ctrl-C again ends at once")
 
     def _end(self) -> None:
         """Wait until all is saved, and say what became of the packets."""
@@ -157,13 +182,8 @@ class Sniffing:
         if self._recorder is not None:
             self._recorder.close()
         if self._sniffer.failure:
-            _notice(self._sniffer.failure)
+            notice(self._sniffer.failure)
         click.echo(counts_line(self._sniffer.taken), err=True)
-
-
-def _notice(text: str) -> None:
-    """Tell the user something, from any thread."""
-    click.echo(f"kproxy: {text}", err=True)
 
 
 def _size(option: str, text: str) -> int:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,10 @@ from kproxy.cli.lines import request_text, response_text
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import Showing, flush
 from kproxy.cli.summary import Tally, notes
+
+if TYPE_CHECKING:
+    from captures.filters import Filter
+    from kproxy.tui.session import Session
 
 _LOOK = 0.05  # seconds between two looks whether a recording is there
 
@@ -81,14 +85,8 @@ class Watching:
 
         :param pause: called whenever all was shown that has come
         """
-        reader = self._reader = self.showing.reader(capture, live=True)
-        tally, kept = Tally(), LiveFilter(self._keep, reader)
-
-        def look(exchange: Exchange) -> None:
-            self._look(exchange)
-            if self._keep is not None and self._match is not None and kept.fits(exchange):
-                self._match(match_of(exchange))
-
+        reader = self.showing.reader(capture, live=True)
+        tally, look = Tally(), self._looking(reader)
         exchanges = tally.counting(self._selecting.as_they_come(capture, reader, pause, look))
         if self._quiet:
             deque(exchanges, maxlen=0)
@@ -97,6 +95,30 @@ class Watching:
         capture.source.stop()
         flush()
         return tally
+
+    def observe(self, session: Session) -> None:
+        """Look at the exchanges of a session that is shown in the UI."""
+        if self._keep is None and self._look is nothing:
+            return
+
+        session.observe(lambda access: self._looking(access.reader))
+
+    def _looking(self, reader: ExchangeReader) -> Callable[[Exchange], None]:
+        """Return what looks at every exchange, shown or not."""
+        self._reader = reader
+        kept = LiveFilter(self._keep, reader)
+
+        def look(exchange: Exchange) -> None:
+            self._look(exchange)
+            if self._keep is not None and self._match is not None and kept.fits(exchange):
+                self._match(match_of(exchange))
+
+        return look
+
+    @property
+    def wanted(self) -> Filter | None:
+        """The filter of what is shown."""
+        return self._selecting.wanted
 
     def conclude(self, capture: Capture, tally: Tally, before_closing: Callable[[], None] = flush) -> bool:
         """Say what there is to say of a capture, and the closing line; returns whether all of it was read and decoded.

@@ -1,0 +1,111 @@
+"""A program in a terminal of its own, as a user has it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+_DEADLINE = 20.0
+_CONTROL = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+
+
+class Terminal:
+    """Runs a kproxy command whose controlling terminal is here.
+
+    :param stdin: what standard input is, the terminal if None
+    :param stderr: likewise
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        home: Path,
+        *,
+        stdin: IO[bytes] | None = None,
+        stderr: IO[bytes] | None = None,
+        size: tuple[int, int] = (100, 30),
+        term: str = "xterm-256color",
+    ) -> None:
+        self._fd, inside = pty.openpty()
+        fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+
+        def own_terminal() -> None:
+            os.setsid()
+            fcntl.ioctl(inside, termios.TIOCSCTTY, 0)
+
+        environment = {
+            name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")
+        }
+        environment |= {
+            "TERM": term,
+            "XDG_CONFIG_HOME": str(home / "config"),
+            "XDG_STATE_HOME": str(home / "state"),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kproxy", *arguments],
+            stdin=inside if stdin is None else stdin,
+            stdout=inside,
+            stderr=inside if stderr is None else stderr,
+            preexec_fn=own_terminal,
+            env=environment,
+        )
+        os.close(inside)
+        self.said = b""
+
+    def until(self, text: str) -> str:
+        """Read until a text was shown; return all that was, without control sequences."""
+        deadline = time.monotonic() + _DEADLINE
+        while text not in self.text:
+            assert self._read(deadline), f"{text!r} was not shown:\n{self.text}"
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """What was shown so far, without control sequences."""
+        return _CONTROL.sub(b"", self.said).decode(errors="replace")
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._fd, keys.encode())
+
+    def end(self) -> int:
+        """Wait for the end; return the exit code."""
+        deadline = time.monotonic() + _DEADLINE
+        while self._read(deadline):
+            pass
+        return self.process.wait(_DEADLINE)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._fd], [], [], max(deadline - time.monotonic(), 0))
+        if not ready:
+            return False
+        try:
+            more = os.read(self._fd, 1 << 16)
+        except OSError:  # EIO: the other side is closed
+            return False
+        self.said += more
+        return bool(more)
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
