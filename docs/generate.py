@@ -1,11 +1,17 @@
-"""Writes the reference pages that come from the code. Run: ``python -m docs.generate``; a test holds them to it."""
+"""Writes the reference pages that come from the code, and the tables in others that do.
+
+Run: ``python -m docs.generate``; a test holds them to it. A table stands between ``<!-- name: ... -->`` and
+``<!-- end -->``.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from captures.exchanges import columns
 from captures.filters import reference
+from kproxy.tui.manual import key_sections, markdown, settings_section
 
 DOCS = Path(__file__).parent
 
@@ -35,11 +41,32 @@ A ragged column has several values for each exchange: those of number `i` are `v
 has the smallest int64, and one of codes -1. The columns of the exchange table are there by name too."""
 
 
+def with_tables(page: str, tables: dict[str, str]) -> str:
+    """Return the text of a page with its tables as they are now.
+
+    :param tables: by the names at their places
+    :raises ValueError: if a table has no place, or a place no table
+    """
+    text = (DOCS / page).read_text()
+    places = [found[1] for found in re.finditer(r"^<!-- (\w+): ", text, re.MULTILINE)]
+    if sorted(places) != sorted(tables):
+        raise ValueError(f"{page} has places for {places}, and there are tables for {list(tables)}")
+
+    def table(found: re.Match[str]) -> str:
+        return f"{found[1]}\n\n{tables[found[2]].strip()}\n\n{found[3]}"
+
+    return re.sub(r"(^<!-- (\w+): [^\n]*)\n.*?(^<!-- end -->)", table, text, flags=re.MULTILINE | re.DOTALL)
+
+
 def pages() -> dict[str, str]:
-    """Return the text of each generated page by file name."""
+    """Return the text of each page that is generated, or has tables that are, by file name."""
     return {
         "columns.md": f"{COLUMNS}\n\n{columns.reference()}\n",
         "filters.md": f"{FILTERS}\n\n{reference().rstrip()}\n",
+        "ui.md": with_tables(
+            "ui.md",
+            {"settings": markdown([settings_section()]), "keys": markdown(key_sections([], {}))},
+        ),
     }
 
 

@@ -1,0 +1,356 @@
+"""How quick the terminal UI is with a million exchanges: ``python -m benchmarks.tui [--exchanges N] [PART...]``.
+
+The whole application runs headless at 200x50; what it would write to a terminal is made, and thrown away. Parts, each
+in a process of its own:
+
+* ``open``: until the list shows all exchanges, beside the table alone, which was made in the same process before
+* ``scroll``: updates of the screen while the list is scrolled by lines, pages and jumps
+* ``follow``: 5,000 new exchanges a second, followed: how far the list is behind, how late the event loop is
+* ``filter``: until the list shows what fits, and how late the event loop is meanwhile
+* ``memory``: the largest resident memory, beside that of the table alone
+* ``peer``: Textual's own DataTable with some thousand rows of the same texts, loaded and scrolled
+
+An update is what a key does and the painting that it leads to, by the clock: decoding in other threads takes its part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from textual._compositor import CompositorUpdate
+from textual.app import App
+from textual.screen import Screen
+from textual.widgets import DataTable
+
+from benchmarks import traffic
+from captures.exchanges import open_capture
+from captures.filters import compile_filter
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.main.screen import MainScreen
+from kproxy.tui.session import Session
+from kproxy.tui.settings import Settings
+from kproxy.tui.widgets.exchange_list import ExchangeList
+
+EXCHANGES = 1_000_000
+SIZE = (200, 50)
+UPDATES = 200
+RATE = 5_000
+FOLLOWED_SECONDS = 10.0
+PEER_ROWS = 20_000
+MIB = 1 << 20
+MS = 1000.0
+
+FILTERS = (
+    "api == Produce",
+    "api == OffsetCommit and latency > 1ms and client_id ~ -1",
+    "error",
+    "topic == ticks and group ~ group-1",
+)
+
+_SWITCH_SECONDS = 0.0005  # as in kproxy.tui.run
+_LATENESS_STEP = 0.01
+_WRITE_STEP = 0.01
+
+
+# ---------------------------------------------------------------- the application, measured
+class MeasuredScreen(MainScreen):
+    """Notes how long each update takes.
+
+    :ivar updates: seconds
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.updates: list[float] = []
+
+    def _on_timer_update(self) -> None:
+        began = time.perf_counter()
+        super()._on_timer_update()
+        self.updates.append(time.perf_counter() - began)
+
+
+class MeasuredApp(KproxyApp):
+    """Makes what a terminal would be sent, and sends it nowhere."""
+
+    def get_default_screen(self) -> MeasuredScreen:
+        """Return the main screen."""
+        return MeasuredScreen(self.session)
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        if isinstance(renderable, CompositorUpdate):
+            renderable.render_segments(self.console)
+
+
+@asynccontextmanager
+async def _application(session: Session) -> AsyncIterator[tuple[MeasuredScreen, ExchangeList]]:
+    app = MeasuredApp(session, Settings())
+    async with app.run_test(size=SIZE):
+        screen = app.main
+        assert isinstance(screen, MeasuredScreen)
+        yield screen, screen.exchanges.list
+    session.close()
+
+
+@asynccontextmanager
+async def _opened(path: str) -> AsyncIterator[tuple[MeasuredScreen, ExchangeList]]:
+    """Open a capture, and wait until the list shows all of it."""
+    session = Session(open_capture(path), title=path)
+    async with _application(session) as (screen, shown):
+        await _until(lambda: session.status.finished and _lines(shown) == session.status.exchanges)
+        await session.idle()
+        yield screen, shown
+
+
+def _lines(shown: ExchangeList) -> int:
+    """Return how many exchanges the list shows; it has a line of titles."""
+    return shown.virtual_size.height - 1
+
+
+async def _until(condition: Callable[[], bool], pause: float = 0.002) -> None:
+    while not condition():
+        await asyncio.sleep(pause)
+
+
+async def _lateness(during: Awaitable[object]) -> list[float]:
+    """Return how late the event loop was again and again while something went on, in seconds."""
+    late: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(_LATENESS_STEP)
+            late.append(time.perf_counter() - began - _LATENESS_STEP)
+
+    watching = asyncio.ensure_future(watch())
+    await during
+    watching.cancel()
+    return late
+
+
+def _share(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
+
+
+def _say(text: str) -> None:
+    """Print past the application, which takes what is printed for its own."""
+    print(text, file=sys.__stdout__, flush=True)
+
+
+def _distribution(label: str, values: Sequence[float]) -> str:
+    return (
+        f"{label:<28} median {_share(values, 0.5) * MS:6.1f}  95% {_share(values, 0.95) * MS:6.1f}  "
+        f"99% {_share(values, 0.99) * MS:6.1f}  most {max(values) * MS:6.1f} ms   ({len(values)})"
+    )
+
+
+# ---------------------------------------------------------------- parts
+async def _open(path: str) -> None:
+    alone, count = _table(path)
+    _say(f"{'table alone':<28} {alone:6.2f} s   {count:,} exchanges")
+    began = time.perf_counter()
+    session = Session(open_capture(path), title=path)
+    async with _application(session) as (_, shown):
+        await _until(lambda: _lines(shown) > 0 and session.summaries.get(1) is not None)
+        _say(f"{'first lines in the UI':<28} {time.perf_counter() - began:6.2f} s")
+        await _until(lambda: session.status.finished and _lines(shown) == count)
+        took = time.perf_counter() - began
+        _say(f"{'all of them in the UI':<28} {took:6.2f} s   {took - alone:+.2f} s")
+
+
+def _table(path: str) -> tuple[float, int]:
+    began = time.perf_counter()
+    capture = open_capture(path)
+    capture.read()
+    return time.perf_counter() - began, len(capture.table)
+
+
+async def _scroll(path: str) -> None:
+    async with _opened(path) as (screen, shown):
+        random = Random(1)
+        count = _lines(shown)
+        ways: dict[str, Callable[[], object]] = {
+            "a line, the cursor": shown.action_list_down,
+            "three lines, the wheel": lambda: shown.scroll_relative(y=3, animate=False),
+            "a page": shown.action_list_page_down,
+            "a jump to anywhere": lambda: shown.go_to(random.randrange(1, count)),
+        }
+        for label, way in ways.items():
+            shown.go_to(count // 3)
+            await screen.session.idle()
+            times: list[float] = []
+            for _ in range(UPDATES):
+                screen.updates.clear()
+                began = time.perf_counter()
+                way()
+                acted = time.perf_counter() - began
+                await _until(lambda: bool(screen.updates), 0.0)
+                times.append(acted + screen.updates[0])
+                await asyncio.sleep(0.01)
+                times.extend(screen.updates[1:])  # when what came into sight has been decoded
+            _say(_distribution(label, times))
+
+
+async def _follow(path: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "growing.pcap")
+        target.touch()
+        _, count = _table(path)
+        each = Path(path).stat().st_size / count
+        writer = _child("write", path, str(target), str(each * RATE))
+        await _until(lambda: target.stat().st_size > 0)
+        session = Session(open_capture(str(target), follow=True), title=path, live=True)
+        behind: list[float] = []
+        async with _application(session) as (screen, shown):
+            shown.following = True
+            await _until(lambda: _lines(shown) > RATE)
+            screen.updates.clear()
+
+            async def watch() -> None:
+                end = time.monotonic() + FOLLOWED_SECONDS
+                while time.monotonic() < end:
+                    await asyncio.sleep(0.05)
+                    behind.append(target.stat().st_size / each / RATE - (shown.number or 0) / RATE)
+
+            began, before = time.monotonic(), _lines(shown)
+            late = await _lateness(watch())
+            rate = (_lines(shown) - before) / (time.monotonic() - began)
+            _say(f"{'new in the list':<28} {rate:6,.0f}/s")
+            _say(_distribution("the list is behind by", behind))
+            _say(_distribution("the event loop is late by", late))
+            _say(_distribution("updates", screen.updates))
+            session.stop_reading()
+        writer.kill()
+        writer.wait()
+
+
+def _write(source: str, target: str, rate: float) -> None:
+    """Write a file again at so many bytes a second, until there is no more or it is ended."""
+    began = time.monotonic()
+    with Path(source).open("rb") as read, Path(target).open("wb", buffering=0) as written:
+        while data := read.read(max(int((time.monotonic() - began) * rate) - read.tell(), 24)):
+            written.write(data)
+            time.sleep(_WRITE_STEP)
+
+
+async def _filter(path: str) -> None:
+    async with _opened(path) as (_, shown):
+        session = shown.session
+        for text in FILTERS:
+            for again in ("first", "again"):
+                began = time.perf_counter()
+
+                async def shows(wanted: str = text) -> None:
+                    await session.set_filter(compile_filter(wanted))
+                    await _until(lambda: _lines(shown) == session.status.shown)
+
+                late = await _lateness(shows())
+                took = time.perf_counter() - began
+                _say(
+                    f"{took:7.2f} s {again}, the event loop late by {_share(late, 0.95) * MS:5.1f} ms (95%): "
+                    f"{text}   {session.status.shown:,}"
+                )
+                await session.set_filter(None)
+
+
+async def _memory(path: str) -> None:
+    alone = int(_child("table", path).communicate()[0])
+    async with _opened(path):
+        pass
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    _say(f"{'table alone':<28} {alone * 1024 / MIB:6.0f} MiB")
+    _say(f"{'in the UI':<28} {used * 1024 / MIB:6.0f} MiB   {(used - alone) * 1024 / MIB:+.0f} MiB")
+
+
+async def _peer(path: str) -> None:
+    async with _opened(path) as (_, shown):
+        session = shown.session
+        session.summaries.want(range(1, 200))
+        await session.idle()
+        rows = [session.summaries.get(1 + number % 199) for number in range(PEER_ROWS)]
+    app: App[None] = App()
+    async with app.run_test(size=SIZE):
+        table: DataTable[str] = DataTable()
+        await app.mount(table)
+        table.add_columns("#", "time", "ms", "client", "broker", "api", "gist", "state")
+        began = time.perf_counter()
+        for each in filter(None, rows):
+            table.add_row(
+                str(each.number), str(each.time), str(each.latency), each.client, each.broker, each.api,
+                each.request, each.state.value,
+            )  # fmt: skip
+        await _until(lambda: table.virtual_size.height >= PEER_ROWS)
+        took = time.perf_counter() - began
+        _say(
+            f"{'DataTable':<28} {took:6.2f} s for {PEER_ROWS:,} rows: {took / PEER_ROWS * 1e6:,.0f} s for a million"
+        )
+
+
+PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
+    "open": _open,
+    "scroll": _scroll,
+    "follow": _follow,
+    "filter": _filter,
+    "memory": _memory,
+    "peer": _peer,
+}
+
+
+# ---------------------------------------------------------------- processes
+def _child(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.tui", *arguments], text=True, stdout=subprocess.PIPE
+    )
+
+
+def make(path: Path, exchanges: int) -> None:
+    """Write a capture of about so many exchanges: Heartbeat, OffsetCommit and small Produce of 200 clients."""
+    with tempfile.TemporaryDirectory() as folder:
+        unit = Path(folder, "unit.pcap")
+        traffic.GENERATED["tiny"](unit)
+        _, count = _table(str(unit))
+        traffic.repeat(unit, path, round(unit.stat().st_size * exchanges / count))
+
+
+def main() -> None:
+    """Make the capture, and print the figures of the parts."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tui")
+    parser.add_argument("--exchanges", type=int, default=EXCHANGES)
+    parser.add_argument("--capture", help="use this capture")
+    parser.add_argument("part", nargs="*", choices=[[], *PARTS], default=list(PARTS))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = folder
+        path = arguments.capture
+        if path is None:
+            path = str(Path(folder, "traffic.pcap"))
+            make(Path(path), arguments.exchanges)
+        for part in arguments.part:
+            print(f"---- {part}", flush=True)
+            print(_child("part", part, path).communicate()[0], end="", flush=True)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["part", part, path]:
+            sys.setswitchinterval(_SWITCH_SECONDS)
+            asyncio.run(PARTS[part](path))
+        case ["table", path]:
+            _table(path)
+            print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        case ["write", source, target, rate]:
+            _write(source, target, float(rate))
+        case _:
+            main()
