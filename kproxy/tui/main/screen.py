@@ -86,11 +86,21 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
         self.begin_to_listen()
 
     # ------------------------------------------------------------ renewal
+    @property
+    def up_to_date(self) -> bool:
+        """Whether everything that was published is shown."""
+        view = self.view
+        shown = isinstance(view, Exchanges) or self._view_seen == (view.view_name, *view.state())
+        return self._seen == self._published() and shown
+
+    def _published(self) -> tuple[int, ...]:
+        session = self.session
+        return session.status.version, session.shown.version, session.summaries.version, id(session.held)
+
     def _tick(self) -> None:
         self._ticks += 1
         session = self.session
-        status = session.status
-        seen = (status.version, session.shown.version, session.summaries.version, id(session.held))
+        status, seen = session.status, self._published()
         if seen != self._seen:
             self._seen = seen
             if status.finished and not self._finished:

@@ -183,12 +183,15 @@ class Session:
         """
         return await asyncio.wrap_future(self.submit(job, priority))
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether all was read that there is, and nothing is left to do."""
+        reads = self._reading.is_alive() and not self._capture.source.live
+        return not reads and self._engine.idle and not self._inbox
+
     async def idle(self) -> None:
-        """Wait until all was read that there is, and nothing is left to do."""
-        while True:
-            waits = self._reading.is_alive() and not self._capture.source.live
-            if not waits and self._engine.idle and not self._inbox:
-                return
+        """Wait until that is so."""
+        while not self.at_rest:
             await asyncio.sleep(0.005)
 
     # ------------------------------------------------------------ taking in what was read

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.tui.main import screen
+from kproxy.tui.views import exchanges
+
 
 @pytest.fixture(autouse=True)
 def _nobodys_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,3 +18,11 @@ def _nobodys_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLORTERM", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is published is shown sooner than people need it."""
+    monkeypatch.setattr(screen, "_TICK", 0.02)
+    monkeypatch.setattr(screen, "_VIEW_TICKS", 1)
+    monkeypatch.setattr(exchanges, "_SETTLE_SECONDS", 0.005)

@@ -13,13 +13,17 @@ from typing import Any
 from textual.pilot import Pilot
 
 from captures.exchanges import open_capture
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.session import Session
+from kproxy.tui.settings import Settings
 
 REBALANCE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
 
 _DEADLINE = 10.0
-_DRAWN = 0.1
-"""Seconds, a little more than from one look at what is published to the next."""
+_LOOK = 0.02
+_QUIET = 3
+"""Looks in a row at which nothing was left to do."""
 
 
 def session_of(path: Path | str = REBALANCE, **options: Any) -> Session:
@@ -39,6 +43,33 @@ async def read_session(path: Path | str = REBALANCE, **options: Any) -> AsyncIte
         session.close()
 
 
+@asynccontextmanager
+async def opened(
+    path: Path | str = REBALANCE, size: tuple[int, int] = (120, 40), **options: Any
+) -> AsyncIterator[Pilot[Any]]:
+    """Return the whole UI, with a capture that was read."""
+    app = KproxyApp(session_of(path), Settings(), **options)
+    try:
+        async with app.run_test(size=size) as pilot:
+            await settled(pilot)
+            yield pilot
+    finally:
+        app.session.close()
+
+
+def main_of(pilot: Pilot[Any]) -> MainScreen:
+    """Return the main screen."""
+    app: Any = pilot.app
+    screen: MainScreen = app.main
+    return screen
+
+
+def shown_lines(pilot: Pilot[Any]) -> list[str]:
+    """Return what is on the screen, line by line."""
+    lines = pilot.app.screen._compositor.render_strips()
+    return ["".join(segment.text for segment in line) for line in lines]
+
+
 async def until(condition: Callable[[], Any], seconds: float = _DEADLINE) -> None:
     """Wait until something holds."""
     deadline = time.monotonic() + seconds
@@ -50,9 +81,13 @@ async def until(condition: Callable[[], Any], seconds: float = _DEADLINE) -> Non
 async def settled(pilot: Pilot[Any]) -> None:
     """Wait until the UI has nothing left to do, or waits for its user, and has drawn it."""
     app: Any = pilot.app
-    for _ in range(2):
-        await pilot.pause()
-        # a worker that has asked something goes on when that is answered
-        await until(lambda: len(app.screen_stack) > 1 or all(each.is_finished for each in app.workers))
-        await asyncio.wait_for(app.session.idle(), _DEADLINE)
-        await pilot.pause(_DRAWN)
+    deadline = time.monotonic() + _DEADLINE
+    quiet = 0
+    while quiet < _QUIET:
+        assert time.monotonic() < deadline, "the UI does not come to rest"
+        await pilot.pause(_LOOK)
+        # a worker of a screen below has asked something, and goes on when that is answered
+        working = any(not each.is_finished and each.node.screen is app.screen for each in app.workers)
+        current = app.main.up_to_date if hasattr(app, "main") else True
+        quiet = quiet + 1 if app.session.at_rest and current and not working else 0
+    await pilot.pause()

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ from textual.widgets import Footer, Static
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters import compile_filter
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.main.status_line import StatusLine
 from kproxy.tui.settings import Settings
 from kproxy.tui.views.exchanges import Arrangement
@@ -21,7 +18,7 @@ from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
 from tests.conftest import DATA
-from tests.kproxy.tui.kit import REBALANCE, session_of, settled, until
+from tests.kproxy.tui.kit import REBALANCE, main_of, opened, session_of, settled, shown_lines, until
 
 VIEWS = {
     "1": "exchanges",
@@ -36,26 +33,9 @@ VIEWS = {
 }
 
 
-@asynccontextmanager
-async def opened(
-    path: Path = REBALANCE, size: tuple[int, int] = (120, 40), **options: Any
-) -> AsyncIterator[Pilot[Any]]:
-    app = KproxyApp(session_of(path), Settings(), **options)
-    async with app.run_test(size=size) as pilot:
-        await settled(pilot)
-        yield pilot
-    app.session.close()
-
-
-def main(pilot: Pilot[Any]) -> MainScreen:
-    app: KproxyApp = pilot.app  # type: ignore[assignment]
-    return app.main
-
-
 def shown_text(pilot: Pilot[Any]) -> str:
     """What is on the screen, as text."""
-    lines = pilot.app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in line) for line in lines)
+    return "\n".join(shown_lines(pilot))
 
 
 def fitting(text: str, path: Path = REBALANCE) -> list[int]:
@@ -81,11 +61,11 @@ async def test_every_view_opens_on_its_key(key: str, name: str, size: tuple[int,
     async with opened(size=size) as pilot:
         await pilot.press(key)
         await settled(pilot)
-        assert main(pilot).view.view_name == name
-        assert main(pilot).view.size.height > 10
+        assert main_of(pilot).view.view_name == name
+        assert main_of(pilot).view.size.height > 10
         await pilot.press("1")
         await settled(pilot)
-        assert main(pilot).view.view_name == "exchanges"
+        assert main_of(pilot).view.view_name == "exchanges"
 
 
 async def test_tab_goes_through_the_panes() -> None:
@@ -108,17 +88,17 @@ async def test_a_pane_is_maximised_and_put_back() -> None:
     async with opened() as pilot:
         await pilot.press("tab", "backslash")
         await pilot.pause()
-        assert main(pilot).maximized is pilot.app.focused
+        assert main_of(pilot).maximized is pilot.app.focused
         await pilot.press("backslash")
         await pilot.pause()
-        assert main(pilot).maximized is None
+        assert main_of(pilot).maximized is None
 
 
 async def test_layouts_go_round() -> None:
     async with opened(size=(200, 50)) as pilot:
         met = []
         for _ in range(4):
-            met.append(main(pilot).exchanges.arrangement)
+            met.append(main_of(pilot).exchanges.arrangement)
             await pilot.press("minus")
             await settled(pilot)
         assert met == [Arrangement.STACKED, Arrangement.BESIDE, Arrangement.LIST, Arrangement.STACKED]
@@ -127,9 +107,9 @@ async def test_layouts_go_round() -> None:
 async def test_the_line_of_keys_can_be_hidden() -> None:
     async with opened() as pilot:
         await pilot.press("H")
-        assert not main(pilot).query_one(Footer).display
+        assert not main_of(pilot).query_one(Footer).display
         await pilot.press("H")
-        assert main(pilot).query_one(Footer).display
+        assert main_of(pilot).query_one(Footer).display
 
 
 # ------------------------------------------------------------ filter
@@ -144,7 +124,7 @@ async def test_a_filter_is_typed_switched_off_and_taken_away() -> None:
         await type_text(pilot, "api == Heartbeat")
         await pilot.press("escape", "enter")
         await settled(pilot)
-        session = main(pilot).session
+        session = main_of(pilot).session
         if session.status.filter is None:  # escape closed the bar: there was nothing offered
             await pilot.press("f")
             await type_text(pilot, "api == Heartbeat")
@@ -167,13 +147,13 @@ async def test_a_filter_is_typed_switched_off_and_taken_away() -> None:
 
 async def test_a_quick_filter_is_made_of_the_exchange() -> None:
     async with opened() as pilot:
-        main(pilot).go_to(18)
+        main_of(pilot).go_to(18)
         await settled(pilot)
         await pilot.press("exclamation_mark")
         await settled(pilot)
         await pilot.press("enter")
         await settled(pilot)
-        session = main(pilot).session
+        session = main_of(pilot).session
         assert session.status.filter is not None
         assert 18 in session.shown.all().tolist()
         assert 0 < len(session.shown) < 402
@@ -181,7 +161,7 @@ async def test_a_quick_filter_is_made_of_the_exchange() -> None:
 
 async def test_narrowing_twice_shows_what_fits_both() -> None:
     async with opened() as pilot:
-        screen = main(pilot)
+        screen = main_of(pilot)
         screen.use_filter("client_id == m1")
         await settled(pilot)
         screen.add_to_filter("api == Heartbeat or api == Fetch")
@@ -198,8 +178,8 @@ async def test_rows_of_views_lead_to_their_exchanges(key: str) -> None:
         await settled(pilot)
         await pilot.press("enter")
         await settled(pilot)
-        assert main(pilot).view.view_name == "exchanges"
-        assert 0 < len(main(pilot).session.shown) < 402
+        assert main_of(pilot).view.view_name == "exchanges"
+        assert 0 < len(main_of(pilot).session.shown) < 402
 
 
 # ------------------------------------------------------------ order, search, places
@@ -207,15 +187,15 @@ async def test_the_list_is_ordered_and_turned_round() -> None:
     async with opened() as pilot:
         await pilot.press("v")
         await settled(pilot)
-        assert main(pilot).session.shown.number(0) == 402
+        assert main_of(pilot).session.shown.number(0) == 402
         await pilot.press("v")
         await settled(pilot)
-        assert main(pilot).session.shown.number(0) == 1
+        assert main_of(pilot).session.shown.number(0) == 1
         await pilot.press("colon")
         await type_text(pilot, "order latency")
         await pilot.press("enter")
         await settled(pilot)
-        status = main(pilot).session.status
+        status = main_of(pilot).session.status
         assert status.order is not None
         assert status.order.column == "latency"
 
@@ -227,17 +207,17 @@ async def test_searching_the_list_goes_from_match_to_match() -> None:
         await type_text(pilot, "JoinGroup")
         await pilot.press("enter")
         await settled(pilot)
-        met = [main(pilot).number]
+        met = [main_of(pilot).number]
         for key in ("n", "n", "N"):
             await pilot.press(key)
             await settled(pilot)
-            met.append(main(pilot).number)
+            met.append(main_of(pilot).number)
         assert met == [expected[0], expected[1], expected[2], expected[1]]
 
 
 async def test_what_is_nowhere_is_said_to_be() -> None:
     async with opened() as pilot:
-        main(pilot).action_search_start("no such text anywhere")
+        main_of(pilot).action_search_start("no such text anywhere")
         await settled(pilot)
         assert "is in no exchange" in shown_text(pilot)
 
@@ -248,7 +228,7 @@ async def test_an_exchange_is_gone_to_by_number() -> None:
         await type_text(pilot, "217")
         await pilot.press("enter")
         await settled(pilot)
-        assert main(pilot).number == 217
+        assert main_of(pilot).number == 217
 
 
 # ------------------------------------------------------------ marks and comments
@@ -256,22 +236,22 @@ async def test_marks() -> None:
     async with opened() as pilot:
         await pilot.press("m", "m")
         await settled(pilot)
-        assert main(pilot).session.marked == [1, 2]
-        assert main(pilot).number == 3
+        assert main_of(pilot).session.marked == [1, 2]
+        assert main_of(pilot).number == 3
         await pilot.press("M")
         await settled(pilot)
-        assert main(pilot).session.shown.all().tolist() == [1, 2]
+        assert main_of(pilot).session.shown.all().tolist() == [1, 2]
         await pilot.press("U")
         await settled(pilot)
-        assert main(pilot).session.marked == []
-        assert len(main(pilot).session.shown) == 402
+        assert main_of(pilot).session.marked == []
+        assert len(main_of(pilot).session.shown) == 402
 
 
 async def test_a_comment_is_typed_and_shown() -> None:
     async with opened() as pilot:
-        main(pilot).action_comment_edit("look at this")
+        main_of(pilot).action_comment_edit("look at this")
         await settled(pilot)
-        exchange = await main(pilot).session.exchange(1)
+        exchange = await main_of(pilot).session.exchange(1)
         assert exchange.note.comment == "look at this"
         await until(lambda: "look at this" in shown_text(pilot))
 
@@ -281,10 +261,10 @@ async def test_a_damaged_capture_opens_with_a_banner(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(REBALANCE.read_bytes()[:100_000])
     async with opened(path) as pilot:
-        banner = main(pilot).query_one("#banner", Static)
+        banner = main_of(pilot).query_one("#banner", Static)
         assert banner.display
         assert "the file ends inside packet" in " ".join(shown_text(pilot).split())
-        assert main(pilot).session.status.exchanges > 100
+        assert main_of(pilot).session.status.exchanges > 100
 
 
 async def test_what_is_no_kafka_is_said_to_be() -> None:
@@ -296,12 +276,12 @@ async def test_the_fields_follow_the_cursor() -> None:
     async with opened() as pilot:
         await pilot.press("j")
         await settled(pilot)
-        detail = main(pilot).exchanges.details.detail
+        detail = main_of(pilot).exchanges.details.detail
         assert detail is not None
         assert detail.number == 2
         await pilot.press("G")
         await settled(pilot)
-        detail = main(pilot).exchanges.details.detail
+        detail = main_of(pilot).exchanges.details.detail
         assert detail is not None
         assert detail.number == 402
 
@@ -316,7 +296,7 @@ async def test_live_commands_say_what_they_are_for_where_nothing_is_live(key: st
 
 async def test_a_first_filter_is_used() -> None:
     async with opened(wanted=compile_filter("api == Fetch")) as pilot:
-        assert main(pilot).session.shown.all().tolist() == fitting("api == Fetch")
+        assert main_of(pilot).session.shown.all().tolist() == fitting("api == Fetch")
 
 
 async def test_leaving_ends() -> None:
@@ -331,8 +311,8 @@ async def test_leaving_ends() -> None:
 
 async def test_the_status_line_shows_what_was_told() -> None:
     async with opened() as pilot:
-        main(pilot).tell("hello \x1b[31mthere")
+        main_of(pilot).tell("hello \x1b[31mthere")
         await pilot.pause()
-        line = main(pilot).query_one(StatusLine).render().plain
+        line = main_of(pilot).query_one(StatusLine).render().plain
         assert "hello �[31mthere" in line
         await asyncio.sleep(0)
