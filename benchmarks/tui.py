@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import resource
 import subprocess
@@ -329,15 +330,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tui")
     parser.add_argument("--exchanges", type=int, default=EXCHANGES)
     parser.add_argument("--capture", help="use this capture")
-    parser.add_argument("part", nargs="*", choices=[[], *PARTS], default=list(PARTS))
+    parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; all if none is named")
     arguments = parser.parse_args()
+    unknown = set(arguments.part) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = folder
         path = arguments.capture
         if path is None:
             path = str(Path(folder, "traffic.pcap"))
             make(Path(path), arguments.exchanges)
-        for part in arguments.part:
+        for part in arguments.part or PARTS:
             print(f"---- {part}", flush=True)
             print(_child("part", part, path).communicate()[0], end="", flush=True)
 
@@ -346,6 +350,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["part", part, path]:
             sys.setswitchinterval(_SWITCH_SECONDS)
+            gc.set_threshold(50_000, 20, 100)  # as the command line does
             asyncio.run(PARTS[part](path))
         case ["table", path]:
             _table(path)

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from textual import work
 from textual.app import App
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.worker import WorkerFailed
 
@@ -83,15 +84,27 @@ class KproxyApp(App[Leaving]):
         self.theme = settings.theme
         self.set_keymap(settings.keymap)
 
+    def get_driver_class(self) -> type[Driver]:
+        """Return what draws."""
+        usual = super().get_driver_class()
+        if usual.__name__ != "LinuxDriver":
+            return usual
+        from kproxy.tui.terminal import TerminalDriver
+
+        return TerminalDriver
+
     def get_default_screen(self) -> MainScreen:
         """Return the main screen."""
         return MainScreen(self.session)
 
-    async def on_mount(self) -> None:
-        """Begin."""
-        self._show_characters_as_they_come()
+    def on_load(self) -> None:
+        """Begin to read, while the screen is still being made."""
         self.session.summaries.slow = self.settings.config.slow
         self.session.start()
+
+    async def on_mount(self) -> None:
+        """Show what there is to tell, and what was asked for."""
+        self._show_characters_as_they_come()
         self._tell_problems()
         if self._wanted is not None:
             self.main.set_filter(self._wanted)

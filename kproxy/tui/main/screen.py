@@ -30,6 +30,8 @@ _TICK = 1 / 15
 """Seconds between two looks at what the session has published."""
 _VIEW_TICKS = 8
 """So many of them between two renewals of a view."""
+_LOADING_TICKS = 5
+"""So many between two looks while a file is read."""
 _WIDE = 150
 """Columns from which the panes have room beside each other."""
 
@@ -84,6 +86,7 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
         self.exchanges.take_focus()
         self.set_interval(_TICK, self._tick)
         self.begin_to_listen()
+        self.call_after_refresh(self._settle)
 
     # ------------------------------------------------------------ renewal
     @property
@@ -101,7 +104,9 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
         self._ticks += 1
         session = self.session
         status, seen = session.status, self._published()
-        if seen != self._seen:
+        # a file is read the sooner the less is drawn meanwhile
+        waits = not (session.live or status.finished) and self._ticks % _LOADING_TICKS
+        if seen != self._seen and not waits:
             self._seen = seen
             if status.finished and not self._finished:
                 self._finished = True
@@ -114,8 +119,9 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
             if session.live:
                 self._show_status(session.status)
 
-    def _settle(self) -> None:
-        """What is there when all was read stays: the garbage collector need not look at it again and again."""
+    @staticmethod
+    def _settle() -> None:
+        """What is there now stays: the garbage collector need not look at it again and again."""
         gc.collect()
         gc.freeze()
 

@@ -30,6 +30,7 @@ from captures.interventions import Interventions
 from captures.live.capture import GrowingCapture
 from captures.packets import CaptureError
 from dissectors.apis import NAMES
+from dissectors.knowledge import TELLING
 from dissectors.record_values import Payload
 from kproxy.cli.summary import notes
 from kproxy.tui.session.access import Access
@@ -47,6 +48,8 @@ KEPT = 1_000_000
 _SAMPLED = 20_000
 """Exchanges that are looked at for values to offer."""
 _FEW = 5_000
+_UPDATE_SECONDS = 0.25
+"""Between two looks at what was read of a file that is read as fast as it can be."""
 _LOOK_SECONDS = 1.0
 _TOGETHER = 128
 """Exchanges that are asked at once whether they fit; some milliseconds of work."""
@@ -98,8 +101,11 @@ class Session:
         self._inbox: deque[Int64s] = deque()
         self._inbox_lock = Lock()
         self._update_due = False
+        self._updated = 0.0
         self._read_all = False
         self._failure = ""
+        self._telling: deque[Int64s] = deque()
+        """Rows of the table that tell something of others, and have to be learned from."""
         self._listed = 0
         """Rows of the table that are in the list, or were."""
         self._index_of_row = Growing(np.int64)
@@ -153,10 +159,14 @@ class Session:
 
     def _take(self, rows: Int64s) -> None:
         """Hand rows that have become complete to the engine; in the reading thread, with its turn."""
+        now = time.monotonic()
         with self._inbox_lock:
             self._inbox.append(rows)
-            due, self._update_due = self._update_due, True
-        if not due:
+            soon = self._capture.source.live or self._read_all or now - self._updated > _UPDATE_SECONDS
+            due = soon and not self._update_due
+            self._update_due = self._update_due or due
+        if due:
+            self._updated = now
             self.submit(self._update, Priority.UPDATE)
 
     # ------------------------------------------------------------ jobs
@@ -212,13 +222,12 @@ class Session:
         settled = self._index_of_row.array[completed]
         settled = settled[settled >= 0]
         self._complete.array[settled] = True
-        for _ in reader.learn_from(completed):
-            pass
+        self._learn_soon(completed)
         self._observe_members(settled)
         self._note_marks()
         self._rate.add(len(new))
-        changed = np.union1d(np.arange(begin, len(reader)), settled)
-        yield from self._decide(changed)
+        if self._filter is not None:
+            yield from self._decide(np.union1d(np.arange(begin, len(reader)), settled))
         # what came while it was decided has its own update
         self.summaries.outdate(settled + reader.first)
         fitting = settled[self._fits.array[settled]]
@@ -229,6 +238,26 @@ class Session:
         self._forget()
         yield from self._arrange()
         self._publish(finished=ended)
+
+    def _learn_soon(self, rows: Int64s) -> None:
+        """Learn what exchanges tell of others, such as topics behind their IDs, before anything is filtered."""
+        telling = rows[np.isin(self._capture.table.column("api_key")[rows], sorted(TELLING))]
+        if len(telling):
+            self._telling.append(telling)
+            if len(self._telling) == 1:
+                self.submit(self._learn, Priority.FILTER)
+
+    def _learn(self, access: Access) -> Steps[None]:
+        while self._telling:
+            rows = self._telling[0][:_TOGETHER]
+            self._telling[0] = self._telling[0][_TOGETHER:]
+            if not len(self._telling[0]):
+                self._telling.popleft()
+            for _ in access.reader.learn_from(rows):
+                pass
+            yield
+        self.summaries.clear()
+        self._publish(filtering=self.status.filtering)
 
     def _list(self, rows: Int64s) -> None:
         """Put rows of the table at the end of the list."""
@@ -289,6 +318,8 @@ class Session:
             batches = [renumbered[rows] for rows in self._inbox]
             self._inbox.clear()
             self._inbox.extend(rows[rows >= 0] for rows in batches)
+        moved = [renumbered[rows] for rows in self._telling]
+        self._telling = deque(rows[rows >= 0] for rows in moved)
         self._index_of_row = Growing(np.int64)
         self._index_of_row.append(np.full(len(table), -1))
         self._index_of_row.array[reader.rows] = np.arange(len(reader))

@@ -70,6 +70,10 @@ class Terminal:
             assert self._read(deadline), f"{text!r} was not shown:\n{self.text}"
         return self.text
 
+    def look(self, seconds: float = 0.1) -> None:
+        """Read what is shown, as long as that takes: a program whose terminal nobody reads has to wait."""
+        self._read(time.monotonic() + seconds)
+
     @property
     def text(self) -> str:
         """What was shown so far, without control sequences."""
@@ -97,12 +101,18 @@ class Terminal:
         self.said += more
         return bool(more)
 
+    def hang_up(self) -> None:
+        """Close the terminal, as when its window is closed."""
+        os.close(self._fd)
+        self._fd = -1
+
     def close(self) -> None:
         """End it, whatever it does."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
     def __enter__(self) -> Terminal:
         return self

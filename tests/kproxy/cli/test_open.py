@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,21 @@ def test_the_ui_is_drawn_on_the_terminal_where_errors_go_elsewhere(tmp_path: Pat
             terminal.type("q")
             assert terminal.end() == 0
     assert (tmp_path / "errors").read_bytes() == b""
+
+
+def test_it_ends_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    with Terminal(["open", str(REBALANCE)], tmp_path) as terminal:
+        terminal.until("confluent-python")
+        terminal.hang_up()
+        terminal.process.wait(10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_when_it_is_asked_to(number: int, tmp_path: Path) -> None:
+    with Terminal(["open", str(REBALANCE)], tmp_path) as terminal:
+        terminal.until("confluent-python")
+        terminal.process.send_signal(number)
+        assert terminal.end() == 0
 
 
 def test_a_terminal_that_can_show_nothing_gets_lines(tmp_path: Path) -> None:
