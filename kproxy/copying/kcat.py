@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from captures.exchanges import Exchange
 from kproxy.copying.asked import Asked, asked, unnamed
-from kproxy.copying.produced import Partition, Run, partitions
+from kproxy.copying.produced import Partition, Run, producing
 from kproxy.copying.shell import Command
 
 TLS = "the connection was encrypted: add -X security.protocol=ssl, or sasl_ssl, and what belongs to it"
@@ -86,20 +86,7 @@ def _produce(request: Asked) -> Iterator[Command]:
     notes = ["timestamps, producer ID and sequence numbers are those of the new producer"]
     if request.value.get("transactional_id"):
         notes.append("the records were written in a transaction; kcat writes them outside of one")
-    for name, topic, _ in request.topics("topic_data"):
-        if name is None:
-            notes.append(unnamed(topic))
-    for partition in partitions(request):
-        if partition.left_out:
-            where = f"{partition.topic}-{partition.number}"
-            notes.append(f"left out: {partition.left_out:,} records of {where} that are no text, or too many")
-        for run in partition.runs:
-            command = _producer(request, partition, run, notes)
-            if command is not None:
-                yield command
-                notes = []
-    if notes:
-        yield Command((), notes=notes)
+    yield from producing(request, notes, _producer)
 
 
 def _producer(request: Asked, partition: Partition, run: Run, notes: list[str]) -> Command | None:

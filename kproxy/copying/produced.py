@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -10,7 +10,8 @@ from typing import NamedTuple
 from dissectors.embedded import INTERNAL_TOPICS
 from dissectors.frames import decode_request
 from dissectors.records import Batch, Record, record_set
-from kproxy.copying.asked import Asked
+from kproxy.copying.asked import Asked, unnamed
+from kproxy.copying.shell import Command
 
 _MOST_RECORDS = 500
 _MOST_CHARACTERS = 50_000
@@ -150,3 +151,29 @@ def _text(data: bytes | None) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if text.isprintable() or all(c.isprintable() or c in _WHITESPACE for c in text) else None
+
+
+def producing(
+    request: Asked,
+    notes: list[str],
+    producer: Callable[[Asked, Partition, Run, list[str]], Command | None],
+) -> Iterator[Command]:
+    """Yield the command lines that produce the records of a request.
+
+    :param notes: what no command can express; it stands with the first
+    :param producer: makes the command for a run of records, None if there is none and a note says why
+    """
+    for name, topic, _ in request.topics("topic_data"):
+        if name is None:
+            notes.append(unnamed(topic))
+    for partition in partitions(request):
+        if partition.left_out:
+            where = f"{partition.topic}-{partition.number}"
+            notes.append(f"left out: {partition.left_out:,} records of {where} that are no text, or too many")
+        for run in partition.runs:
+            command = producer(request, partition, run, notes)
+            if command is not None:
+                yield command
+                notes = []
+    if notes:
+        yield Command((), notes=notes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kproxy.copying.asked import Asked, unnamed, with_value
 from kproxy.copying.kcat import subscribed
-from kproxy.copying.produced import Partition, Run, partitions
+from kproxy.copying.produced import Partition, Run, producing
 from kproxy.copying.shell import Command
 from kproxy.copying.tools.common import Makers, exactly, tool
 
@@ -34,20 +34,7 @@ def _fetch(request: Asked) -> Iterator[Command]:
 
 def _produce(request: Asked) -> Iterator[Command]:
     notes = ["partitions are chosen by the key; timestamps, producer ID and sequence numbers are new"]
-    for name, topic, _ in request.topics("topic_data"):
-        if name is None:
-            notes.append(unnamed(topic))
-    for partition in partitions(request):
-        if partition.left_out:
-            where = f"{partition.topic}-{partition.number}"
-            notes.append(f"left out: {partition.left_out:,} records of {where} that are no text, or too many")
-        for run in partition.runs:
-            command = _producer(request, partition, run, notes)
-            if command is not None:
-                yield command
-                notes = []
-    if notes:
-        yield Command((), notes=notes)
+    yield from producing(request, notes, _producer)
 
 
 def _producer(request: Asked, partition: Partition, run: Run, notes: list[str]) -> Command | None:

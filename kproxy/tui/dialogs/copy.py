@@ -126,6 +126,17 @@ class CopyDialog(Dialog[str | None]):
     async def _text(self, form: Format) -> str:
         return await self._session.run(making(form, self._exchanges, self._session), Priority.LOOK)
 
+    async def _chosen(self) -> tuple[Format, str] | None:
+        """Return the format under the cursor, and the text in it; None if there is none, as the preview says."""
+        form = self._format
+        if form is None:
+            return None
+        try:
+            return form, await self._text(form)
+        except CannotCopyError:
+            self.app.bell()
+            return None
+
     def _tell_problem(self, problem: str) -> None:
         shown = self.query_one("#text", Static)
         shown.add_class("problem", "wrapped")
@@ -140,14 +151,10 @@ class CopyDialog(Dialog[str | None]):
     @work(group="copy", exclusive=True)
     async def action_copy(self) -> None:
         """Copy in the chosen format."""
-        form = self._format
-        if form is None:
+        chosen = await self._chosen()
+        if chosen is None:
             return
-        try:
-            text = await self._text(form)
-        except CannotCopyError:
-            self.app.bell()  # the preview says why
-            return
+        form, text = chosen
         copied = await clipboard.copy(self.app, text)
         if copied.done:
             self.dismiss(f"{form.title}: {copied.said}")
@@ -157,14 +164,10 @@ class CopyDialog(Dialog[str | None]):
     @work(group="copy", exclusive=True)
     async def action_file(self) -> None:
         """Write the chosen format to a file."""
-        form = self._format
-        if form is None:
+        chosen = await self._chosen()
+        if chosen is None:
             return
-        try:
-            text = await self._text(form)
-        except CannotCopyError:
-            self.app.bell()
-            return
+        form, text = chosen
         initial = f"exchange-{self._numbers[0]}{form.suffix}"
         name = await self.app.push_screen_wait(
             Prompt(

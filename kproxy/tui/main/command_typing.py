@@ -12,7 +12,7 @@ from textual.widget import Widget
 from captures.filters import compile_filter
 from kproxy.proxy.rules.parsing import parse_condition, parse_rule
 from kproxy.tui.columns import COLUMNS
-from kproxy.tui.commands import Command, Place
+from kproxy.tui.commands import Command
 from kproxy.tui.main.base import MainScreenBase
 from kproxy.tui.rule_completion import complete_rule
 from kproxy.tui.widgets.command_line import Argument, CommandLine, FilePath, FilterText, Number, Words
@@ -64,9 +64,9 @@ class CommandTyping(MainScreenBase):
 
     def target_of(self, command: Command) -> Widget | None:
         """Return what carries out a command now, None if nothing does."""
-        if command.place is Place.SCREEN:
-            return self
         method = f"action_{command.action}"
+        if hasattr(self, method):
+            return self
         around = () if self.focused is None else self.focused.ancestors_with_self
         for widget in (*around, self.view, *self.view.query("*")):
             if isinstance(widget, Widget) and hasattr(widget, method):

@@ -114,14 +114,12 @@ class LiveCommands(MainScreenBase):
         """Switch forwarding off, and on again."""
         await self._live.forward_toggle()
 
-    @work(group="live")
     @on(Faults.AddRule)
-    async def add_rule(self) -> None:
-        """Ask for a fault rule, and add it."""
-        await self._live.rule_add()
+    def _add_rule(self) -> None:
+        self.action_rule_add()
 
     @work(group="live")
-    async def add_rule_of(self, text: str) -> None:
+    async def action_rule_add(self, text: str | None = None) -> None:
         """Add a fault rule."""
         await self._live.rule_add(text)
 

@@ -77,7 +77,7 @@ class Folding(Generic[F]):
         """Begin to add, or stop where it is."""
         self._wanted = on
         if on:
-            self._session.run_soon(self._go_on)
+            self._session.do(self._go_on)
 
     async def read(self, look: Callable[[F, Access], T]) -> T:
         """Return what a function makes of the fold, in the engine's thread."""
@@ -97,7 +97,7 @@ class Folding(Generic[F]):
         self._left, self._added = len(numbers), 0
         self.version += 1
         if self._wanted:
-            self._session.run_soon(self._go_on)
+            self._session.do(self._go_on)
 
     def extend(self, numbers: Int64s) -> None:
         """Have more added."""
@@ -106,12 +106,12 @@ class Folding(Generic[F]):
         self._waiting.append(numbers)
         self._left += len(numbers)
         if self._wanted:
-            self._session.run_soon(self._go_on)
+            self._session.do(self._go_on)
 
     def _go_on(self, access: Access) -> None:
         if not self._running and self._waiting:
             self._running = True
-            self._session.submit(self._add, Priority.COUNT)
+            self._session.do(self._add, Priority.COUNT)
 
     def _add(self, access: Access) -> Steps[None]:
         try:

@@ -30,7 +30,7 @@ from captures.interventions import Interventions
 from captures.live.capture import GrowingCapture
 from captures.packets import CaptureError
 from dissectors.apis import NAMES
-from dissectors.knowledge import TELLING
+from dissectors.knowledge import TELLING, Knowledge
 from dissectors.record_values import Payload
 from kproxy.cli.summary import notes
 from kproxy.tui.session.access import Access
@@ -88,13 +88,11 @@ class Session:
         self.held: tuple[Held, ...] = ()
         self._capture = capture
         self._kept = kept
-        reader = ExchangeReader(capture, show_secrets=show_secrets, payload=payload, live=True)
+        knowledge = Knowledge()
         self._reader = ExchangeReader(
-            capture, show_secrets=show_secrets, payload=payload, live=True, knowledge=reader.knowledge
+            capture, show_secrets=show_secrets, payload=payload, live=True, knowledge=knowledge
         )
-        self._plain = ExchangeReader(
-            capture, annotate=False, gist=False, live=True, knowledge=reader.knowledge
-        )
+        self._plain = ExchangeReader(capture, annotate=False, gist=False, live=True, knowledge=knowledge)
         self._access = Access(capture, self._reader, self._plain, lambda: self.shown.all())
         self._engine = Engine(capture.turns)
         self._reading = Thread(target=self._read, name="reading", daemon=True)
@@ -119,6 +117,7 @@ class Session:
         self._comments: dict[int, str] = {}
         self._interventions: dict[int, Interventions] = {}
         self._filter_job: Future[None] | None = None
+        self._filtering: float | None = None
         self._foldings: dict[str, Folding[Any]] = {}
         self._rate = Rate()
         self._noted = 0.0
@@ -167,7 +166,7 @@ class Session:
             self._update_due = self._update_due or due
         if due:
             self._updated = now
-            self.submit(self._update, Priority.UPDATE)
+            self.do(self._update, Priority.UPDATE)
 
     # ------------------------------------------------------------ jobs
     @overload
@@ -178,9 +177,15 @@ class Session:
         """Have a job done; from any thread."""
         return self._engine.submit(lambda: job(self._access), priority)
 
-    def run_soon(self, job: Callable[[Access], Any]) -> None:
-        """Have something small done before all else; from any thread."""
-        self.submit(job, Priority.LOOK)
+    def do(self, job: Callable[[Access], Any], priority: Priority = Priority.LOOK) -> None:
+        """Have something done that nobody waits for; from any thread. That it failed is told in the status."""
+        self.submit(job, priority).add_done_callback(self._told)
+
+    def _told(self, future: Future[Any]) -> None:
+        error = None if future.cancelled() else future.exception()
+        if error is not None and not isinstance(error, ClosedError):
+            self._failure = f"this went wrong: {type(error).__name__}: {error}"
+            self.status = replace(self.status, version=self.status.version + 1, failure=self._failure)
 
     @overload
     async def run(self, job: Callable[[Access], Steps[T]], priority: Priority = Priority.ASKED) -> T: ...
@@ -245,7 +250,7 @@ class Session:
         if len(telling):
             self._telling.append(telling)
             if len(self._telling) == 1:
-                self.submit(self._learn, Priority.FILTER)
+                self.do(self._learn, Priority.FILTER)
 
     def _learn(self, access: Access) -> Steps[None]:
         while self._telling:
@@ -257,7 +262,7 @@ class Session:
                 pass
             yield
         self.summaries.clear()
-        self._publish(filtering=self.status.filtering)
+        self._publish()
 
     def _list(self, rows: Int64s) -> None:
         """Put rows of the table at the end of the list."""
@@ -299,20 +304,21 @@ class Session:
         reader, count = self._reader, len(self._reader) - self._kept
         if not self._capture.source.live or count < max(self._kept // 10, 1):
             return
-        table = self._capture.table
-        times = np.maximum(table.column("request_last"), table.column("response_last"))[reader.rows]
-        renumbered = self._capture.forget(int(times[:count].max()))
+        table, rows = self._capture.table, reader.rows[count:]
+        done = rows[table.is_complete(rows)]
+        if not len(done):
+            return
+        # what is kept ended after this, or goes on
+        before = np.maximum(table.column("request_last")[done], table.column("response_last")[done]).min()
+        renumbered = self._capture.forget(int(before))
         if renumbered is None:
             return
-        kept = renumbered[reader.rows] >= 0
-        # numbers have no holes: what is kept begins behind the last of the oldest that went
-        dropped = max(int(np.flatnonzero(~kept)[-1]) + 1, count) if not kept.all() else 0
         self._listed = len(table)
-        reader.drop(dropped, renumbered)
-        self._plain.drop(dropped, renumbered)
+        reader.drop(count, renumbered)
+        self._plain.drop(count, renumbered)
         for flags in (self._complete, self._fits):
             chosen = np.zeros(len(flags), np.bool_)
-            chosen[dropped:] = True
+            chosen[count:] = True
             flags.keep(chosen)
         with self._inbox_lock:
             batches = [renumbered[rows] for rows in self._inbox]
@@ -345,10 +351,12 @@ class Session:
         if wanted is not None:
             self._renew_context()
             yield
-            self._publish(filtering=0.0)
+            self._filtering = 0.0
+            self._publish()
             if wanted.needs_groups and self._groups is None:
                 yield from self._learn_groups()
             yield from self._decide(np.arange(len(reader)), tell=True)
+        self._filtering = None
         self._count_anew()
         yield from self._arrange()
         self._publish()
@@ -376,7 +384,8 @@ class Session:
             if tell and now - told > _TELL_SECONDS:
                 told = now
                 yield from self._arrange()
-                self._publish(filtering=1 - (len(undecided) - begin) / len(indexes))
+                self._filtering = 1 - (len(undecided) - begin) / len(indexes)
+                self._publish()
             # by number: the oldest may have been dropped meanwhile
             part = undecided[begin : begin + _TOGETHER] - self._plain.first
             part = part[part >= 0]
@@ -408,7 +417,8 @@ class Session:
         rows, done = len(self._messages), 0
         for _ in self._messages.preparing(wanted.message_columns):
             done = min(done + BLOCK_ROWS, rows)
-            self._publish(filtering=done / max(rows, 1))
+            self._filtering = done / max(rows, 1)
+            self._publish()
             yield
         return self._messages
 
@@ -541,7 +551,7 @@ class Session:
                 self._interventions[int(place[row]) + first] = done
 
     # ------------------------------------------------------------ publishing
-    def _publish(self, *, finished: bool | None = None, filtering: float | None = None) -> None:
+    def _publish(self, *, finished: bool = False) -> None:
         capture, reader, before = self._capture, self._reader, self.status
         told = before.notes
         now = time.monotonic()
@@ -560,10 +570,10 @@ class Session:
             first=reader.first,
             read=capture.done,
             size=capture.source.expected,
-            finished=before.finished or bool(finished),
+            finished=before.finished or finished,
             failure=self._failure,
             filter=self._filter,
-            filtering=filtering,
+            filtering=self._filtering,
             order=self._order,
             marked_only=self._marked_only,
             marked=len(self._marked),
@@ -577,7 +587,7 @@ class Session:
 
     # ------------------------------------------------------------ for views
     def _wish(self) -> None:
-        self.submit(self._summarise, Priority.ROWS)
+        self.do(self._summarise, Priority.ROWS)
 
     def _summarise(self, access: Access) -> Steps[None]:
         return self.summaries.make(access, self._context)
@@ -603,7 +613,7 @@ class Session:
             known = Folding(self, make, annotated=annotated, everything=everything)
             self._foldings[name] = known
             begun = known
-            self.run_soon(lambda _: begun.begin_anew(self._countable(everything=everything)))
+            self.do(lambda _: begun.begin_anew(self._countable(everything=everything)))
         return known
 
     def observe(self, begin: Callable[[Access], Callable[[Exchange], None]]) -> None:

@@ -83,6 +83,7 @@ async def settled(pilot: Pilot[Any]) -> None:
     app: Any = pilot.app
     deadline = time.monotonic() + _DEADLINE
     quiet = 0
+    await pilot.pause()  # what was sent is received
     while quiet < _QUIET:
         assert time.monotonic() < deadline, "the UI does not come to rest"
         await pilot.pause(_LOOK)

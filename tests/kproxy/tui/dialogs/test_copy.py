@@ -157,9 +157,10 @@ def test_looks_right(snap_compare: Any) -> None:
     session.start()
 
     async def run_before(pilot: Pilot[Any]) -> None:
-        await session.idle()
+        await until(lambda: pilot.app.screen.query_one("#formats", OptionList).highlighted == 0)
         await settled(pilot)
         await pilot.press("down")
+        await until(lambda: "group_id" in str(pilot.app.screen.query_one("#text", Static).visual))
         await settled(pilot)
 
     try:

@@ -183,7 +183,7 @@ async def test_escape_stops_writing(name: str, tmp_path: Path) -> None:
         app = Hosting(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             dialog(app).query_one(Input).value = str(out)
-            session.run_soon(keep_engine_busy)
+            session.do(keep_engine_busy)
             await pilot.press("enter")
             await until(lambda: dialog(app).has_class("writing"))
             await pilot.press("escape")

@@ -11,6 +11,7 @@ from textual.widgets import Footer, Static
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters import compile_filter
 from kproxy.tui.app import KproxyApp
+from kproxy.tui.commands import BY_NAME
 from kproxy.tui.main.status_line import StatusLine
 from kproxy.tui.settings import Settings
 from kproxy.tui.views.exchanges import Arrangement
@@ -19,6 +20,24 @@ from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
 from tests.conftest import DATA
 from tests.kproxy.tui.kit import REBALANCE, main_of, opened, session_of, settled, shown_lines, until
+
+ARGUMENTS = {
+    "app.theme": "nord",
+    "app.screenshot": "shot.svg",
+    "filter.edit": "api == Fetch",
+    "filter.save": "mine",
+    "search.start": "Fetch",
+    "comment.edit": "a comment",
+    "goto.number": "17",
+    "order.choose": "latency",
+    "columns.profile": "timing",
+    "hold.filter": "api == Fetch",
+    "rule.add": "api == Fetch => delay 1ms",
+    "replay.start": "127.0.0.1:1",
+    "write.selection": "out.pcapng",
+    "copy.as": "json",
+}
+"""What may stand behind each command on the command line."""
 
 VIEWS = {
     "1": "exchanges",
@@ -55,17 +74,14 @@ async def test_the_list_the_fields_and_the_bytes_are_there() -> None:
         assert isinstance(pilot.app.focused, ExchangeList)
 
 
-@pytest.mark.parametrize(("key", "name"), VIEWS.items())
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["small", "large"])
-async def test_every_view_opens_on_its_key(key: str, name: str, size: tuple[int, int]) -> None:
+async def test_every_view_opens_on_its_key(size: tuple[int, int]) -> None:
     async with opened(size=size) as pilot:
-        await pilot.press(key)
-        await settled(pilot)
-        assert main_of(pilot).view.view_name == name
-        assert main_of(pilot).view.size.height > 10
-        await pilot.press("1")
-        await settled(pilot)
-        assert main_of(pilot).view.view_name == "exchanges"
+        for key, name in VIEWS.items():
+            await pilot.press(key)
+            await settled(pilot)
+            assert main_of(pilot).view.view_name == name
+            assert main_of(pilot).view.size.height > 10
 
 
 async def test_tab_goes_through_the_panes() -> None:
@@ -286,12 +302,30 @@ async def test_the_fields_follow_the_cursor() -> None:
         assert detail.number == 402
 
 
-@pytest.mark.parametrize("key", ["i", "I", "a", "A", "X", "e", "P", "O", "K"])
-async def test_live_commands_say_what_they_are_for_where_nothing_is_live(key: str) -> None:
+async def test_live_commands_say_what_they_are_for_where_nothing_is_live() -> None:
     async with opened() as pilot:
-        await pilot.press(key)
-        await settled(pilot)
-        assert any("running proxy" in event.text for event in pilot.app.events)  # type: ignore[attr-defined]
+        events = pilot.app.events  # type: ignore[attr-defined]
+        for key in ("i", "I", "a", "A", "X", "e", "P", "O", "K"):
+            events.clear()
+            await pilot.press(key)
+            await until(lambda: any("running proxy" in event.text for event in events))
+
+
+async def test_every_command_with_an_argument_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert set(ARGUMENTS) == {name for name, command in BY_NAME.items() if command.argument}
+    async with opened() as pilot:
+        for name, argument in ARGUMENTS.items():
+            main_of(pilot).perform(BY_NAME[name], argument)
+            await settled(pilot)
+            while len(pilot.app.screen_stack) > 1:
+                await pilot.press("escape")
+        session = main_of(pilot).session
+        assert session.status.filter is not None
+        assert session.status.order is not None
+        assert (tmp_path / "shot.svg").exists()
 
 
 async def test_a_first_filter_is_used() -> None:
