@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,7 @@ def test_looks_right(snap_compare: Any) -> None:
     """The list of formats beside what the tree format makes of a JoinGroup."""
     session = session_of()
     session.start()
+    asyncio.run(session.idle())  # the dialog asks as soon as it is shown
 
     async def run_before(pilot: Pilot[Any]) -> None:
         await until(lambda: pilot.app.screen.query_one("#formats", OptionList).highlighted == 0)
