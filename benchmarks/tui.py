@@ -40,6 +40,7 @@ from captures.exchanges import open_capture
 from captures.filters import compile_filter
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.main.screen import MainScreen
+from kproxy.tui.run import settled
 from kproxy.tui.session import Session
 from kproxy.tui.settings import Settings
 from kproxy.tui.widgets.exchange_list import ExchangeList
@@ -96,7 +97,7 @@ class MeasuredApp(KproxyApp):
 
 @asynccontextmanager
 async def _application(session: Session) -> AsyncIterator[tuple[MeasuredScreen, ExchangeList]]:
-    app = MeasuredApp(session, Settings())
+    app = MeasuredApp(session, Settings(), settled=settled)
     async with app.run_test(size=SIZE):
         screen = app.main
         assert isinstance(screen, MeasuredScreen)

@@ -53,6 +53,7 @@ class KproxyApp(App[Leaving]):
     :param recorder: lets a flight recorder of this process keep the moment
     :param run_name: by which the proxy is found again
     :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
+    :param settled: called when the screen is made, and when a capture was read to its end: what is there then stays
     :ivar events: what was told so far
     """
 
@@ -70,8 +71,10 @@ class KproxyApp(App[Leaving]):
         recorder: Callable[[], None] | None = None,
         run_name: str = "",
         ends_proxy: bool = False,
+        settled: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
+        self.settled = settled
         self.session = session
         self.settings = settings
         self.link = link

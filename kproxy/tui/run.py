@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,6 +67,7 @@ def run(
         recorder=recorder,
         run_name=run_name,
         ends_proxy=ends_proxy,
+        settled=settled,
     )
     try:
         with told_to(app.notice), _quick_turns(), ended_by_signals(app.end_soon):
@@ -75,6 +77,12 @@ def run(
             link.close()
         session.close()
     return Outcome(leaving or "end", not session.status.failure and not session.status.lost)
+
+
+def settled() -> None:
+    """Have the garbage collector look no more at what is there now; it takes longer, the more that is."""
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager

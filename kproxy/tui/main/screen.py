@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -86,7 +85,7 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
         self.exchanges.take_focus()
         self.set_interval(_TICK, self._tick)
         self.begin_to_listen()
-        self.call_after_refresh(self._settle)
+        self.call_after_refresh(self.kproxy.settled)
 
     # ------------------------------------------------------------ renewal
     @property
@@ -110,7 +109,7 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
             self._seen = seen
             if status.finished and not self._finished:
                 self._finished = True
-                self._settle()
+                self.kproxy.settled()
             self._show_status(status)
             if isinstance(self.view, Exchanges):
                 self.exchanges.refresh_rows()
@@ -118,12 +117,6 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
             self._renew_view()
             if session.live:
                 self._show_status(session.status)
-
-    @staticmethod
-    def _settle() -> None:
-        """What is there now stays: the garbage collector need not look at it again and again."""
-        gc.collect()
-        gc.freeze()
 
     def _renew_view(self) -> None:
         view = self.view
