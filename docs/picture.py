@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -165,15 +166,21 @@ def _environment(folder: str) -> dict[str, str]:
     }
 
 
+_PATIENCE = 30.0
+_LOOKS = 3
+
+
 async def _settled(pilot: Pilot[Any], session: Session) -> None:
-    """Wait until nothing is left to do, and the screen has looked at it."""
-    for _ in range(2):
-        await pilot.pause()
-        await pilot.app.workers.wait_for_complete(
-            [each for each in pilot.app.workers if not each.is_finished]
-        )
-        await session.idle()
+    """Wait until nothing is left to do, and all of it is on the screen."""
+    app: Any = pilot.app
+    deadline = time.monotonic() + _PATIENCE
+    quiet = 0
+    while quiet < _LOOKS:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the UI does not come to rest")
         await pilot.pause(0.1)
+        done = all(each.is_finished for each in app.workers)
+        quiet = quiet + 1 if session.at_rest and done and app.main.up_to_date else 0
 
 
 def main(folder: Path = DOCS) -> None:

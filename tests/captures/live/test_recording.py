@@ -35,7 +35,10 @@ def write(path: Path, *times: int) -> None:
         for at in times
     ]
     blocks = [kit.enhanced(record.frame, record.time // 1000) for record in records]
-    path.write_bytes(kit.section() + kit.interface() + b"".join(blocks))
+    # at once: a reader may look at any moment
+    part = path.parent.parent / f"{path.parent.name}-{path.name}"
+    part.write_bytes(kit.section() + kit.interface() + b"".join(blocks))
+    part.rename(path)
 
 
 def payloads(path: str, first: str = "") -> list[int]:
