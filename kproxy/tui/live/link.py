@@ -15,6 +15,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from threading import Event, Lock, Thread
 from time import monotonic, time_ns
 from typing import Any, TypeVar
@@ -77,6 +78,9 @@ class Link:
         self._told = told
         self.state = LiveState(controls=control)
         self._publishing = Lock()
+        self._questions = count()
+        self._answered: dict[str, int] = {}
+        """The latest question about each thing whose answer was published."""
         self._calling = Lock()
         self._caller: ControlClient | None = None
         self._listener: ControlClient | None = None
@@ -139,7 +143,16 @@ class Link:
             now = monotonic()
             if due <= now:
                 self._due[what] = now + self._period(what)
-                self._publish(_asked(client, what))
+                self._find_out(client, what)
+
+    def _find_out(self, client: ControlClient, what: str) -> None:
+        """Ask how something stands, and publish it, unless who asked later was told before."""
+        question = next(self._questions)
+        told = _asked(client, what)
+        with self._publishing:
+            if question > self._answered.get(what, -1):
+                self._answered[what] = question
+                self._publish(told)
 
     def _period(self, what: str) -> float:
         if what == "status":
@@ -160,22 +173,17 @@ class Link:
         self._told(event)
 
     def _publish(self, told: dict[str, Any]) -> None:
-        with self._publishing:
-            if all(getattr(self.state, name) == value for name, value in told.items()):
-                return
-            self.state = replace(self.state, version=self.state.version + 1, **told)
-            self._changed(self.state)
+        """Publish what is known now; with the lock for that held."""
+        if all(getattr(self.state, name) == value for name, value in told.items()):
+            return
+        self.state = replace(self.state, version=self.state.version + 1, **told)
+        self._changed(self.state)
 
     def _gone(self, error: Exception) -> None:
         why = "it has ended" if isinstance(error, ClosedError) else str(error) or type(error).__name__
-        self._publish(
-            {
-                "gone": f"the proxy cannot be reached any more: {why}",
-                "held": (),
-                "connections": 0,
-                "in_flight": 0,
-            }
-        )
+        gone = f"the proxy cannot be reached any more: {why}"
+        with self._publishing:
+            self._publish({"gone": gone, "held": (), "connections": 0, "in_flight": 0})
 
     # ------------------------------------------------------------ commands
     async def call(self, do: str, **parameters: Any) -> Any:
@@ -198,7 +206,7 @@ class Link:
                     self._caller = ControlClient(self._path, self.state.controls, lasting=False)
                 answer = ask(self._caller)
                 if telling is not None:
-                    self._publish(_asked(self._caller, telling))
+                    self._find_out(self._caller, telling)
             except CommandError as error:
                 raise LinkError(str(error)) from None
             except TimeoutError:
