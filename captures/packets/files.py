@@ -66,12 +66,15 @@ class Found:
     :ivar unreadable: why others cannot be read
     :ivar passed_over: files in folders, or matched by patterns, that are no captures
     :ivar known: device and inode of the captures
+    :ivar looked_at: paths of which it is known what they are: captures, and files that are none although they have
+        bytes enough for a header
     """
 
     files: list[CaptureFile] = field(default_factory=list)
     unreadable: list[CaptureError] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
     known: set[tuple[int, int]] = field(default_factory=set, repr=False)
+    looked_at: set[str] = field(default_factory=set, repr=False)
 
 
 def is_one_file(path: str) -> bool:
@@ -104,10 +107,7 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
     found = Found()
     for path in paths:
         named = is_one_file(path)
-        names = expanded(path)
-        if succession is not None:
-            names = [name for name in names if succession.wants(name)]
-        captures = sum(_look_at(name, found, quota, named=named) for name in names)
+        captures = sum(_look_at(name, found, quota, named=named) for name in _wanted(path, succession))
         if not captures and not named:
             what = (
                 "there is no capture in this folder"
@@ -134,7 +134,6 @@ class Rotation:
         self._paths = [path for path in paths if not is_one_file(path)]
         self._found = found
         self._quota = quota
-        self._seen = {name for path in self._paths for name in expanded(path) if _size(name) >= LEAST_HEADER}
 
     def over(self) -> bool:
         """Whether nothing more is written, neither to the newest file nor to others."""
@@ -142,10 +141,10 @@ class Rotation:
 
     def look(self) -> bool:
         """Look for new captures; returns whether there are any. A file that has no header yet is left for later."""
-        known = len(self._found.files)
-        for name in [name for path in self._paths for name in expanded(path) if name not in self._seen]:
-            if _size(name) >= LEAST_HEADER:
-                self._seen.add(name)
+        known, looked_at = len(self._found.files), self._found.looked_at
+        names = [name for path in self._paths for name in _wanted(path, self.succession)]
+        for name in names:
+            if name not in looked_at and _size(name) >= LEAST_HEADER:
                 self._found.known.clear()  # a new file may have the inode of a deleted one
                 if _look_at(name, self._found, self._quota, named=False) and name in self._found.passed_over:
                     self._found.passed_over.remove(name)  # it was empty when it was first looked at
@@ -217,6 +216,12 @@ def expanded(path: str) -> list[str]:
     return [name for each in names for name in (expanded(each) if Path(each).is_dir() else [each])]
 
 
+def _wanted(path: str, succession: Succession | None) -> list[str]:
+    """The files among these that are to be read."""
+    names = expanded(path)
+    return names if succession is None else [name for name in names if succession.wants(name)]
+
+
 def _is_hidden(path: Path) -> bool:
     """Whether the name begins with a dot, as those of files do that are being written."""
     return path.name.startswith(".")
@@ -226,10 +231,13 @@ def _look_at(path: str, found: Found, quota: Quota, *, named: bool) -> bool:
     """Add a file to what was found; returns whether it is a capture, as far as can be told."""
     try:
         status = os.fstat(0) if path == STANDARD_INPUT else Path(path).stat()
+        if status.st_size >= LEAST_HEADER:
+            found.looked_at.add(path)
         identity = status.st_dev, status.st_ino
         if identity not in found.known:
             found.files.append(_opened(path, status, quota))
             found.known.add(identity)
+        found.looked_at.add(path)
     except NotACapture as error:
         if named:
             found.unreadable.append(error)

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from captures.live.recording import is_being_recorded, newest_first, open_recording
-from captures.packets import CaptureError, read_packets
+from captures.packets import CaptureError, files, read_packets
 from tests.captures.packets import kit
 
 
@@ -35,10 +36,7 @@ def write(path: Path, *times: int) -> None:
         for at in times
     ]
     blocks = [kit.enhanced(record.frame, record.time // 1000) for record in records]
-    # at once: a reader may look at any moment
-    part = path.parent.parent / f"{path.parent.name}-{path.name}"
-    part.write_bytes(kit.section() + kit.interface() + b"".join(blocks))
-    part.rename(path)
+    path.write_bytes(kit.section() + kit.interface() + b"".join(blocks))
 
 
 def payloads(path: str, first: str = "") -> list[int]:
@@ -87,6 +85,22 @@ def test_the_end_is_noticed(tmp_path: Path) -> None:
         write(tmp_path / "3.pcapng", 3)
     reader.join(10)
     assert found == [[1, 2, 3]]
+
+
+def test_a_file_that_comes_while_it_is_opened_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "1.pcapng", 1)
+    (tmp_path / "2.pcapng").touch()
+    look = files._look_at
+
+    def look_and_go_on(path: str, *arguments: Any, **options: Any) -> bool:
+        found = look(path, *arguments, **options)
+        if path.endswith("2.pcapng") and not found:  # its writer has just begun: it goes on, and another follows
+            write(tmp_path / "2.pcapng", 2)
+            write(tmp_path / "3.pcapng", 3)
+        return found
+
+    monkeypatch.setattr(files, "_look_at", look_and_go_on)
+    assert payloads(str(tmp_path)) == [1, 2, 3]
 
 
 def test_where_there_is_nothing_yet(tmp_path: Path) -> None:
