@@ -87,14 +87,18 @@ def test_the_end_is_noticed(tmp_path: Path) -> None:
     assert found == [[1, 2, 3]]
 
 
-def test_a_file_that_comes_while_it_is_opened_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_comes_while_it_is_opened_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "1.pcapng", 1)
     (tmp_path / "2.pcapng").touch()
     look = files._look_at
 
     def look_and_go_on(path: str, *arguments: Any, **options: Any) -> bool:
         found = look(path, *arguments, **options)
-        if path.endswith("2.pcapng") and not found:  # its writer has just begun: it goes on, and another follows
+        if (
+            path.endswith("2.pcapng") and not found
+        ):  # its writer has just begun: it goes on, and another follows
             write(tmp_path / "2.pcapng", 2)
             write(tmp_path / "3.pcapng", 3)
         return found
