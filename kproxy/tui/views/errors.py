@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from captures.analysis.aftermath import Aftermath, AftermathRow
+from captures.analysis.conditions import of_client
 from captures.analysis.error_stats import ErrorRow, ErrorStats
 from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
@@ -15,7 +16,7 @@ from dissectors.error_codes import BY_CODE
 from kproxy.cli.tables import Column
 from kproxy.cli.times import clock, span
 from kproxy.tui.session.access import Access
-from kproxy.tui.views.table_view import Detail, TableView, facts, of_client
+from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
 
 _Key = tuple[str, int, bool]

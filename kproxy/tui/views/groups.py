@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
+from captures.analysis.conditions import of_group
 from captures.analysis.group_stats import Generation, GroupRow, GroupStats, Member
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -88,7 +89,7 @@ class Groups(TableView[GroupStats]):
             Cell(errors, Role.ERROR),
             Cell(clock(group.last, self.session.zone), value=group.last),
         )
-        return Row(group.group, cells, leads_to=_filter(group))
+        return Row(group.group, cells, leads_to=of_group(group.group))
 
     def detail(self, fold: GroupStats, access: Access, key: Hashable) -> Detail | None:
         group = next((group for group in fold.result() if group.group == key), None)
@@ -133,7 +134,7 @@ class Groups(TableView[GroupStats]):
             Cell(clock(member.last, zone), value=member.last),
             Cell(words.listed(notes), Role.MUTED if member.left is not None else Role.PLAIN),
         )
-        wanted = f"member == {quoted(member.member_id)} and {_filter(group)}"
+        wanted = f"member == {quoted(member.member_id)} and {of_group(group.group)}"
         return Row(member.member_id, cells, leads_to=wanted)
 
     def _generation(self, group: GroupRow, before: Generation | None, made: Generation) -> Row:
@@ -150,8 +151,3 @@ class Groups(TableView[GroupStats]):
             Cell(f"#{made.first}", value=made.first),
         )
         return Row(made.number, cells, leads_to=made.first)
-
-
-def _filter(group: GroupRow) -> str:
-    """Return a filter for the exchanges that name a group; those of which it is inferred are not counted."""
-    return f"group == {quoted(group.group)} and not group.inferred"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple
 
 from textual import events, on, work
@@ -18,7 +17,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from captures.filters.lexer import quoted
 from kproxy.cli.tables import Column
 from kproxy.tui.safe import clean
 from kproxy.tui.session.access import Access
@@ -73,16 +71,6 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
 
 def _styled(cell: AnyCell) -> Content:
     return Content.styled(clean(text_of(cell)), _STYLES[role_of(cell)])
-
-
-def of_client(name: str) -> str:
-    """Return a filter for a client as tables name it: by its ID, or by its address where it has none."""
-    by_id = f"client_id == {quoted(name)}"
-    try:
-        address = ip_address(name.strip("[]"))
-    except ValueError:
-        return by_id
-    return f"({by_id} or not client_id and client.host == {quoted(str(address))})"
 
 
 class TableView(View, Generic[F]):

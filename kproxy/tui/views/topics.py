@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.conditions import of_client
 from captures.analysis.positions import Position
 from captures.analysis.topic_stats import Flow
 from captures.filters.lexer import quoted
@@ -14,7 +15,7 @@ from captures.meaning import words
 from kproxy.cli.stats_tables import records
 from kproxy.cli.tables import Column
 from kproxy.tui.session.access import Access
-from kproxy.tui.views.table_view import Detail, TableView, facts, of_client
+from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.views.topic_figures import (
     NANOSECONDS,
     Figures,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from captures.analysis.conditions import of_client
 from captures.analysis.introductions import client_name
 from captures.filters import compile_filter
 from kproxy.tui.session import Session
@@ -23,7 +24,7 @@ from kproxy.tui.views.clients import Clients
 from kproxy.tui.views.connections import Connections
 from kproxy.tui.views.errors import Errors
 from kproxy.tui.views.groups import Groups
-from kproxy.tui.views.table_view import TableView, of_client
+from kproxy.tui.views.table_view import TableView
 from kproxy.tui.views.topics import Topics
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Row, text_of

@@ -1,0 +1,32 @@
+"""Filters for what tables and findings are about, in the filter language (``docs/filters.md``)."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from captures.filters.lexer import quoted
+
+
+def of_client(name: str) -> str:
+    """Return a filter for a client as tables name it: by its ID, or by its address where it has none."""
+    by_id = f"client_id == {quoted(name)}"
+    try:
+        address = ip_address(name.strip("[]"))
+    except ValueError:
+        return by_id
+    return f"({by_id} or not client_id and client.host == {quoted(str(address))})"
+
+
+def of_group(group: str) -> str:
+    """Return a filter for the exchanges that name a group; those of which it is inferred are left out."""
+    return f"group == {quoted(group)} and not group.inferred"
+
+
+def of_topic(topic: str) -> str:
+    """Return a filter for the exchanges that name a topic."""
+    return f"topic == {quoted(topic)}"
+
+
+def of_connection(connection: int) -> str:
+    """Return a filter for the exchanges of a connection."""
+    return f"connection == {connection}"

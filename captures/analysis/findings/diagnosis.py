@@ -1,0 +1,78 @@
+"""The diagnosis of a capture: every rule is shown what it wants to see, and asked what it has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from captures.analysis.findings.all import RULES
+from captures.analysis.findings.finding import Finding
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.model import GroupTimeline
+from captures.exchanges import Capture, Exchange
+from captures.meaning import Names
+
+
+class Blind(NamedTuple):
+    """A rule that could not judge.
+
+    :ivar why: in words
+    """
+
+    rule: type[Rule]
+    why: str
+
+
+class Diagnosis:
+    """Shows exchanges to the rules.
+
+    :param names: tells names of topic IDs
+    :param limits: thresholds that differ from their defaults: ``rule.name`` -> value
+    :param rules: which ones; all of them by default
+    :ivar groups: the groups' histories, made on the way
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        names: Names,
+        *,
+        limits: Mapping[str, float] | None = None,
+        rules: Sequence[type[Rule]] = RULES,
+    ) -> None:
+        self.groups = GroupHistories(names, capture)
+        self._timelines: list[GroupTimeline] | None = None
+        scene = Scene(capture=capture, names=names, told=self._told, limits=limits or {})
+        self._rules = [rule(scene) for rule in rules]
+        self._always = [rule.add for rule in self._rules if rule.apis is None]
+        self._by_key = {
+            key: [rule.add for rule in self._rules if rule.apis is None or key in rule.apis]
+            for key in {key for rule in self._rules for key in rule.apis or ()}
+        }
+
+    def add(self, exchange: Exchange) -> None:
+        """Show one exchange to the rules that want to see it."""
+        self.groups.add(exchange)
+        key = -1 if exchange.api_key is None else exchange.api_key
+        for add in self._by_key.get(key, self._always):
+            add(exchange)
+
+    def findings(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[Finding]:
+        """Return what was found so far, the gravest first, then what was seen first.
+
+        :param now: as for :meth:`GroupHistories.result`
+        :param pending: likewise
+        """
+        self._timelines = self.groups.result(now=now, pending=pending)
+        found = [finding for rule in self._rules for finding in rule.findings()]
+        return sorted(found, key=lambda finding: (-finding.severity, finding.first, finding.key))
+
+    def blind(self) -> list[Blind]:
+        """Return the rules that could not judge."""
+        return [Blind(type(rule), why) for rule in self._rules if (why := rule.blind())]
+
+    def _told(self) -> list[GroupTimeline]:
+        if self._timelines is None:
+            self._timelines = self.groups.result()
+        return self._timelines

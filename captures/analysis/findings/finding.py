@@ -1,0 +1,131 @@
+"""What a diagnosis says: findings, how grave they are, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Exchange, rfc3339
+
+MOST_EVIDENCE = 10
+"""Exchanges that are named as evidence of a finding: the first ones, and the last."""
+
+
+class Severity(IntEnum):
+    """How grave a finding is."""
+
+    INFO = 0
+    """Good to know; nothing is wrong."""
+    LOW = 1
+    """Costs something, or may cost something later."""
+    MEDIUM = 2
+    """Something does not work as it should, and users may notice."""
+    HIGH = 3
+    """Data is lost, doubled or not available, or somebody cannot work."""
+
+    @property
+    def word(self) -> str:
+        """Its name as programs see it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, or worth to know.
+
+    :ivar rule: name of the rule that found it; the words are stable
+    :ivar subject: what it is about, such as ``group orders``: one rule finds one thing about a subject
+    :ivar sentence: in plain words, with figures
+    :ivar advice: what to do
+    :ivar count: how often it was seen
+    :ivar first: ns since the epoch, when it was first seen
+    :ivar last: and last
+    :ivar evidence: numbers of exchanges that show it, in order, at most :data:`MOST_EVIDENCE`
+    :ivar filter: shows all of them (``docs/filters.md``); empty if there are none, as with what TCP shows
+    :ivar connections: ids of the connections that it is about, where it shows in no exchange
+    :ivar thresholds: those that it depends on, as they were set: name -> value with unit
+    """
+
+    rule: str
+    severity: Severity
+    subject: str
+    sentence: str
+    advice: str
+    count: int
+    first: int
+    last: int
+    certainty: Certainty = Certainty.OBSERVED
+    evidence: tuple[int, ...] = ()
+    filter: str = ""
+    connections: tuple[int, ...] = ()
+    thresholds: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What stays the same of it while a capture goes on."""
+        return self.rule, self.subject
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented shape (``docs/json-diagnose.md``)."""
+        return {
+            "rule": self.rule,
+            "severity": self.severity.word,
+            "certainty": self.certainty,
+            "subject": self.subject,
+            "sentence": self.sentence,
+            "advice": self.advice,
+            "count": self.count,
+            "first": rfc3339(self.first),
+            "last": rfc3339(self.last),
+            "evidence": list(self.evidence),
+            "filter": self.filter or None,
+            "connections": list(self.connections),
+            "thresholds": dict(self.thresholds),
+        }
+
+
+class Occurrences:
+    """Where and how often something was seen.
+
+    :ivar count: how often
+    :ivar first: ns since the epoch
+    :ivar last: ns since the epoch
+    """
+
+    __slots__ = ("_early", "_latest", "count", "first", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first = 0
+        self.last = 0
+        self._early: list[int] = []
+        self._latest = -1
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        self.note(exchange.number, exchange.time)
+
+    def note(self, number: int, time: int) -> None:
+        """Count what is seen in an exchange.
+
+        :param number: of the exchange
+        :param time: ns since the epoch
+        """
+        self.first = min(self.first, time) if self.count else time
+        self.last = max(self.last, time)
+        self.count += 1
+        if len(self._early) < MOST_EVIDENCE - 1:
+            self._early.append(number)
+        else:
+            self._latest = number
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of exchanges that show it, in order."""
+        return tuple(sorted({*self._early, *([self._latest] if self._latest >= 0 else [])}))

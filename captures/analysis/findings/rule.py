@@ -1,0 +1,151 @@
+"""What a rule is: it looks at exchanges, and says what it has found. One file for each.
+
+A rule is asked again and again while a capture goes on, so that asking it must not change what it knows. What it keeps
+is bounded by how many clients, connections, topics and groups there are, never by how many exchanges.
+
+It finds what is wrong, not what is unusual: a capture of clients and brokers that do their work has no finding above
+``low``. Where it rests on a threshold, that is declared, and named in the finding. Where a capture lacks what it
+needs, it says so in :meth:`Rule.blind`, and finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple
+
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.groups.model import Certainty, GroupTimeline
+from captures.exchanges import Capture, Exchange
+from captures.meaning import Names, words
+
+
+class Unit(Enum):
+    """What a threshold is counted in. The value is what stands behind the number."""
+
+    COUNT = ""
+    MILLISECONDS = "ms"
+    BYTES = "B"
+    PERCENT = "%"
+    A_SECOND = "/s"
+
+
+class Threshold(NamedTuple):
+    """A bound that users may set.
+
+    :ivar name: within its rule: ``share`` for ``heartbeat_gaps.share``
+    :ivar about: what it bounds
+    """
+
+    name: str
+    default: float
+    unit: Unit
+    about: str
+
+    def shown(self, value: float) -> str:
+        """Return a value of it with its unit."""
+        return f"{value:,g}{' ' if self.unit.value.isalpha() else ''}{self.unit.value}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Scene:
+    """What rules may look at beside the exchanges they are shown.
+
+    :ivar capture: the capture; only what concerns it as a whole, such as its connections
+    :ivar names: tells names of topic IDs
+    :ivar told: asks for the groups' timelines; not to be used before rules are asked for findings
+    :ivar limits: thresholds that the user has set: ``rule.name`` -> value
+    """
+
+    capture: Capture
+    names: Names
+    told: Callable[[], Sequence[GroupTimeline]]
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> Sequence[GroupTimeline]:
+        """The groups' timelines as of now."""
+        return self.told()
+
+    def endpoints(self, connection: int) -> tuple[str, str]:
+        """Return client and broker of a connection as they are to be shown."""
+        return self.capture.shown_endpoints(connection)
+
+
+class Rule:
+    """Looks for one kind of finding.
+
+    :param scene: what else it may look at
+    :cvar name: of the rule, as programs see it; stable
+    :cvar title: what it finds, as a heading
+    :cvar about: what that means and where the facts come from (KIP, Kafka source path), in a few sentences
+    :cvar severity: of what it finds, unless it says otherwise
+    :cvar apis: keys of the APIs whose exchanges it is shown; None for all, empty for none
+    :cvar thresholds: bounds that it depends on
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = frozenset()
+    thresholds: ClassVar[tuple[Threshold, ...]] = ()
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what was found so far."""
+        raise NotImplementedError
+
+    def blind(self) -> str:
+        """Return why it could not judge, in words; empty if it could, even where it has found nothing."""
+        return ""
+
+    def limit(self, name: str) -> float:
+        """Return a threshold as it is set."""
+        default = next(threshold.default for threshold in self.thresholds if threshold.name == name)
+        return self.scene.limits.get(f"{self.name}.{name}", default)
+
+    def finding(
+        self,
+        subject: str,
+        sentence: str,
+        advice: str,
+        seen: Occurrences,
+        *,
+        filter_text: str = "",
+        severity: Severity | None = None,
+        certainty: Certainty = Certainty.OBSERVED,
+        connections: Sequence[int] = (),
+        **more: Any,
+    ) -> Finding:
+        """Make a finding of this rule; the thresholds are put in."""
+        return Finding(
+            rule=self.name,
+            severity=self.severity if severity is None else severity,
+            subject=subject,
+            sentence=sentence,
+            advice=advice,
+            count=seen.count,
+            first=seen.first,
+            last=seen.last,
+            certainty=certainty,
+            evidence=seen.numbers,
+            filter=filter_text,
+            connections=tuple(connections),
+            thresholds={
+                f"{self.name}.{threshold.name}": threshold.shown(self.limit(threshold.name))
+                for threshold in self.thresholds
+            },
+            **more,
+        )
+
+
+def times(count: int) -> str:
+    """Return how often: ``once``, ``twice``, ``1,234 times``."""
+    return {1: "once", 2: "twice"}.get(count) or f"{words.counted(count, 'time')}"
