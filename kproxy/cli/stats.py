@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from captures.analysis.connection_stats import ConnectionRow, ConnectionStats
     from captures.analysis.error_stats import ErrorStats
     from captures.analysis.throttling import ThrottleStats
+    from captures.analysis.time_shares import TimeShares
     from captures.analysis.topic_stats import TopicStats
     from captures.exchanges import Capture, ExchangeReader
     from kproxy.cli.summary import Tally
     from kproxy.cli.tables import Table
 
-TABLES = ("api", "error", "client", "topic", "connection", "throttle")
+OVERVIEW = ("api", "error", "client", "topic", "connection", "throttle")
+TABLES = (*OVERVIEW, "latency")
 
 _ROWS_IN_OVERVIEW = 10
 _ROWS_OF_ONE = 40
@@ -47,7 +49,7 @@ _ROWS_OF_ONE = 40
     "tables",
     type=click.Choice(TABLES),
     multiple=True,
-    help="Show this table in full breadth; may be given several times. Without it: all of them, in short.",
+    help="Show this table in full breadth; may be given several times. Without it: all but latency, in short.",
 )
 @click.option(
     "-Y",
@@ -80,6 +82,7 @@ def stats(files: tuple[str, ...], **options: Any) -> None:
     topic       per topic and partition: bytes and records, who produces, who fetches
     connection  per TCP connection: software, SASL, versions, trouble, how it ended
     throttle    per client and API: quotas at work
+    latency     per API: broker, designed waits, followers, quotas, network, client, told apart
 
     Latency is broker time and network. What Kafka waits by design (a Fetch for records, a JoinGroup for members) is
     shown apart from it.
@@ -121,7 +124,7 @@ class Stats:
             raise click.UsageError("--quick knows the APIs only: what else there is lies in bodies")
         self.files = files
         self.overview = not tables and not quick
-        self.tables = ("api",) if quick else tuple(dict.fromkeys(tables)) or TABLES
+        self.tables = ("api",) if quick else tuple(dict.fromkeys(tables)) or OVERVIEW
         self.show_all = show_all
         self.as_json = as_json
         self.quick = quick
@@ -143,11 +146,13 @@ class Stats:
         self.clients: ClientStats = ClientStats()
         self.topics: TopicStats = TopicStats(self._topic_name)
         self.throttling: ThrottleStats = ThrottleStats()
+        self.shares: TimeShares
         self._reader: ExchangeReader | None = None
 
     def run(self) -> None:
         """Read the capture, and print what it adds up to."""
         from captures.analysis.connection_stats import ConnectionStats
+        from captures.analysis.time_shares import TimeShares
         from kproxy.cli.summary import Tally, notes
 
         capture = read_capture(
@@ -155,6 +160,7 @@ class Stats:
         )
         tally = Tally()
         connections = ConnectionStats(capture)
+        self.shares = TimeShares(capture, self._topic_name)
         if self.quick:
             self._add_columns(capture)
         else:
@@ -181,6 +187,7 @@ class Stats:
             "topic": self.topics.add,
             "connection": connections.add,
             "throttle": self.throttling.add,
+            "latency": self.shares.add,
         }
         adding = [tally.add, *(by_table[table] for table in self.tables)]
         exchanges = self.selecting.exchanges(capture, self._reader)
@@ -232,6 +239,7 @@ class Stats:
             "topic": ("topics", self.topics.to_json),
             "connection": ("connections", lambda: [row.to_json() for row in connections]),
             "throttle": ("throttling", self.throttling.to_json),
+            "latency": ("time_shares", self.shares.to_json),
         }
         for table in self.tables:
             name, rows = made[table]
@@ -277,5 +285,7 @@ class Stats:
                 return tables.topic_table(self.topics.result(), self.names, partitions=not self.overview)
             case "connection":
                 return tables.connection_table(connections, self.names, self.zone, story=not self.overview)
+            case "latency":
+                return tables.latency_table(self.shares.result())
             case _:
                 return tables.throttle_table(self.throttling.result(), self.names)

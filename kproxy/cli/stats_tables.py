@@ -12,6 +12,7 @@ from captures.analysis.error_stats import ErrorRow
 from captures.analysis.introductions import Introduction
 from captures.analysis.percentiles import Percentiles
 from captures.analysis.throttling import ThrottleRow
+from captures.analysis.time_shares import ShareRow
 from captures.analysis.topic_stats import Flow, PartitionRow, TopicRow
 from captures.meaning import words
 from captures.names import Names
@@ -75,6 +76,56 @@ def _times(times: Percentiles | None) -> list[str]:
     if times is None:
         return ["-"] * 4
     return [milliseconds(time) for time in (times.p50, times.p95, times.p99, times.max)]
+
+
+def latency_table(rows: list[ShareRow]) -> Table:
+    """Where the time of each API went; below it, why it was waited by design."""
+    columns = [
+        Column("API", least=22),
+        Column("answered", right=True),
+        Column("p50", right=True, rank=2),
+        Column("p99", right=True),
+        *(
+            Column(title, right=True, rank=rank)
+            for title, rank in (
+                ("broker", 0),
+                ("p99", 0),
+                ("by design", 0),
+                ("followers", 3),
+                ("paused", 4),
+                ("network", 5),
+                ("throttled", 6),
+                ("client", 7),
+            )
+        ),
+    ]
+    return Table(
+        "Where the time went",
+        columns,
+        [_share_row(row) for row in rows if row.latency is not None],
+        "in ms; medians but for p99, of those that waited at all; client: from a response to the next request",
+    )
+
+
+def _share_row(row: ShareRow) -> Row:
+    assert row.latency is not None
+    medians = (row.waited, row.followers, row.paused, row.network, row.throttled, row.client)
+    made = Row(
+        [
+            row.api,
+            f"{row.latency.count:,}",
+            milliseconds(row.latency.p50),
+            milliseconds(row.latency.p99),
+            *(
+                ["-", "-"]
+                if row.broker is None
+                else [milliseconds(row.broker.p50), milliseconds(row.broker.p99)]
+            ),
+            *("" if each is None else milliseconds(each.p50) for each in medians),
+        ]
+    )
+    made.below += [f"{why}: {span(total)} in all" for why, total in row.wait_reasons.items()]
+    return made
 
 
 def error_table(rows: list[ErrorRow], names: Names) -> Table:

@@ -91,6 +91,8 @@ def test_json_has_the_documented_keys(stats: dict) -> None:
     throttled = shape("--by", "throttle", DATA / "01_mock_java_throttle_bug.pcap")
     shapes = {"": [stats]} | {name: stats[name] for name in stats if isinstance(stats[name], list)}
     shapes["throttling"] = throttled["throttling"]
+    shapes["time_shares"] = shape("--by", "latency", SAMPLE)["time_shares"]
+    shapes[""] = [stats | {"time_shares": []}]  # it is there only if it is asked for
     documented = {"": head} | {section.partition("`\n")[0].strip("`"): section for section in sections}
     assert documented.keys() == shapes.keys() - {"captures"}
     for name, text in documented.items():
@@ -233,3 +235,11 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+def test_where_the_time_went() -> None:
+    text = run("--by", "latency", SAMPLE).stdout
+    assert "Where the time went" in text
+    head = next(line.split() for line in text.splitlines() if line.split()[:1] == ["API"])
+    assert head == ["API", "answered", "p50", "p99", "broker", "p99", "by", "design", "network", "client"]
+    assert "    long poll: nothing new to read: 29.5 s in all" in text.splitlines()

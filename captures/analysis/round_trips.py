@@ -1,0 +1,111 @@
+"""The network's share of latencies: how long a packet takes to a broker and back, by connection.
+
+What is measured lies between the place of the capture and the broker. In the order of trust:
+
+1. the handshake: SYN to SYN-ACK, which no program takes part in;
+2. what the kernel told a proxy that recorded the connection (``TCP_INFO``), smoothed;
+3. the quickest acknowledgment of a request. It may come with the response, so it is an upper bound.
+
+The third takes a second look at the capture, and is made only for connections that the others say nothing of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.exchanges import Capture
+from captures.export.passes import UNKNOWN, Passes, Placed
+
+ENOUGH = 64
+"""Acknowledgments of a connection that are looked at."""
+
+_US = 1_000
+_SIDE = "broker"
+
+
+class RoundTrips:
+    """Round trip times of the connections of a capture, in ns.
+
+    :param capture: read to its end, or as far as it goes by now
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._acknowledged: dict[int, int] = {}
+
+    def of(self, connection: int) -> int | None:
+        """Return the round trip time of a connection; None if nothing tells it."""
+        handshake = int(self._capture.connections.handshake[connection])
+        if handshake >= 0:
+            return handshake
+        told = [
+            each.values.rtt_us for each in self._capture.samples.of(connection) if each.values.side == _SIDE
+        ]
+        told = sorted(each for each in told if each > 0)
+        return told[len(told) // 2] * _US if told else self._acknowledged.get(connection)
+
+    def look_at_acknowledgments(self, connections: Collection[int]) -> None:
+        """Look at the packets of those of some connections about which nothing else is known.
+
+        :param connections: ids
+        """
+        wanted = {connection for connection in connections if self.of(connection) is None}
+        if not wanted or self._capture.source.live:
+            return
+        waiting = {connection: _Waiting(self._capture.client_stream(connection)) for connection in wanted}
+        for placed in Passes(self._capture):
+            stream = placed.stream
+            for connection in np.intersect1d(stream >> 1, np.array(sorted(waiting))).tolist():
+                found = waiting[connection]
+                found.look(placed, np.flatnonzero(stream >> 1 == connection))
+                if found.count >= ENOUGH:
+                    del waiting[connection]
+                if found.least is not None:
+                    self._acknowledged[connection] = found.least
+            if not waiting:
+                return
+
+
+class _Waiting:
+    """Bytes of requests that are not acknowledged yet.
+
+    :ivar least: ns, the quickest acknowledgment; None if there was none
+    :ivar count: how many there were
+    """
+
+    def __init__(self, stream: int) -> None:
+        self._stream = stream
+        self._ends: list[int] = []
+        self._times: list[int] = []
+        self.least: int | None = None
+        self.count = 0
+
+    def look(self, placed: Placed, rows: NDArray[np.int64]) -> None:
+        """Look at some packets of the connection, in their order."""
+        block = placed.packets
+        for row in rows.tolist():
+            time = int(block.time[row])
+            if placed.stream[row] == self._stream:
+                position, length = int(placed.position[row]), int(block.length[row])
+                # bytes that are sent again tell nothing: which of the two was acknowledged is not known (Karn)
+                if length and position != UNKNOWN and (not self._ends or position >= self._ends[-1]):
+                    self._ends.append(position + length)
+                    self._times.append(time)
+                elif length:
+                    self._ends.clear()
+                    self._times.clear()
+            else:
+                self._acknowledge(int(placed.acknowledged[row]), time)
+
+    def _acknowledge(self, up_to: int, time: int) -> None:
+        done = 0
+        while done < len(self._ends) and self._ends[done] <= up_to:
+            done += 1
+        if done:
+            took = time - self._times[done - 1]  # the latest of them is what made the other side answer
+            self.least = took if self.least is None else min(self.least, took)
+            self.count += 1
+            del self._ends[:done], self._times[:done]

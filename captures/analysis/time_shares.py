@@ -1,0 +1,288 @@
+"""Where the time of exchanges went: work, waiting by design, followers, quotas, the network, and the client.
+
+The latency of an exchange is taken apart, and what is left is the broker's own work:
+
+- waiting by design, as its messages account for it (:mod:`captures.meaning.waits`): long polls, group barriers, quotas
+  of brokers before 2.0;
+- pauses of a connection by a quota (KIP-219);
+- followers: a Produce with ``acks=all`` waits in purgatory until the in-sync replicas have fetched its records. That
+  shows where the followers' Fetch requests were captured too: it lasts until the last of them asks for what comes
+  behind these records (``DelayedProduce.scala``);
+- the network between capture and broker (:mod:`captures.analysis.round_trips`).
+
+Beside the latency stands what came after: the throttle time that a response tells its client to wait, and the client's
+own time until its next request on that connection, where it had no other under way.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.analysis.percentiles import Percentiles, Times
+from captures.analysis.round_trips import RoundTrips
+from captures.analysis.throttling import Throttles
+from captures.exchanges import Capture, Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, inner, number, rows, text
+from captures.meaning.payload import headers
+from captures.meaning.places import index, topic
+from dissectors.apis import api_name
+
+_PRODUCE, _FETCH = 0, 1
+_ALL = -1
+Place = tuple[str, int]
+"""Topic, by name or ID, and partition."""
+
+_MOST_FETCHES = 64
+"""Of each partition, fetches of followers that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """Where the time of one API went.
+
+    :ivar latency: last byte of the request to first byte of the response, of all that were answered
+    :ivar broker: what is left of it; exchanges that did nothing but wait are left out
+    :ivar waited: of those that waited by design
+    :ivar wait_reasons: why -> ns in all
+    :ivar followers: of Produce requests, waiting for followers
+    :ivar paused: of those that waited for the end of a pause by a quota
+    :ivar network: the round trip of the connection, where it is known
+    :ivar throttled: what responses told clients to wait
+    :ivar client: from a response to the next request of the connection
+    """
+
+    api: str
+    latency: Percentiles | None
+    broker: Percentiles | None
+    waited: Percentiles | None
+    wait_reasons: dict[str, int]
+    followers: Percentiles | None
+    paused: Percentiles | None
+    network: Percentiles | None
+    throttled: Percentiles | None
+    client: Percentiles | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/json-stats.md``."""
+        shape: dict[str, Any] = {"api": self.api, "wait_reasons": dict(self.wait_reasons)}
+        for name in SHARES:
+            share: Percentiles | None = getattr(self, name)
+            shape[name] = None if share is None else share.to_json()
+        return shape
+
+
+SHARES = ("latency", "broker", "waited", "followers", "paused", "network", "throttled", "client")
+"""The distributions of a row."""
+
+
+_MEASURED = ("connection", "latency", "wait", "paused", "followers")
+"""What is kept of an exchange until it is known what followers and network did: int64 each."""
+
+
+class _Sums:
+    """What is kept of one API."""
+
+    __slots__ = ("client", "columns", "throttled", "wait_reasons")
+
+    def __init__(self) -> None:
+        self.columns = {name: array("q") for name in _MEASURED}
+        self.wait_reasons: Counter[str] = Counter()
+        self.throttled = Times()
+        self.client = Times()
+
+    def measure(self, *values: int) -> None:
+        """Keep what is known of an exchange, in the order of :data:`_MEASURED`."""
+        for column, value in zip(self.columns.values(), values, strict=True):
+            column.append(value)
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """Return a copy of a column: an array whose buffer is in use cannot grow."""
+        return np.array(self.columns[name], np.int64)
+
+
+@dataclass(slots=True)
+class _Connection:
+    """What the client does on a connection.
+
+    :ivar over: ns since the epoch, when the latest of its exchanges was answered
+    :ivar api: of that one
+    """
+
+    over: int = 0
+    api: str = ""
+
+
+@dataclass(slots=True)
+class _Produced:
+    """A Produce that waited for followers.
+
+    :ivar place: where it stands in the columns of its API
+    :ivar ends: partition -> offset behind its records
+    """
+
+    place: int
+    begin: int
+    end: int
+    ends: dict[Place, int]
+
+
+class TimeShares:
+    """Takes the latencies of exchanges apart. They have to come in the order of their numbers.
+
+    :param capture: tells what the network took
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, capture: Capture, names: Names) -> None:
+        self._round_trips = RoundTrips(capture)
+        self._names = names
+        self._sums: dict[str, _Sums] = {}
+        self._throttles = Throttles()
+        self._connections: dict[int, _Connection] = {}
+        self._followers: dict[Place, deque[tuple[int, int]]] = {}
+        """Partition -> when followers asked for which offset."""
+        self._waiting: deque[_Produced] = deque()
+
+    def add(self, exchange: Exchange) -> None:
+        """Take one exchange in."""
+        self._settle(exchange.time)
+        sums = self._sums.get(exchange.api)
+        if sums is None:
+            sums = self._sums[exchange.api] = _Sums()
+        throttle = self._throttles.of(exchange)
+        if throttle.told and not throttle.held:
+            sums.throttled.add(throttle.told)
+        self._note_client(exchange)
+        if exchange.latency is None:
+            return
+        latency = max(exchange.latency, 0)
+        sums.measure(exchange.connection, latency, exchange.wait, throttle.paused, 0)
+        if exchange.wait:
+            sums.wait_reasons[exchange.wait_reason] += exchange.wait
+        if exchange.api_key == _FETCH:
+            self._note_follower(exchange)
+        elif exchange.api_key == _PRODUCE:
+            self._note_produced(exchange, len(sums.columns["latency"]) - 1, latency)
+
+    def result(self) -> list[ShareRow]:
+        """Return where the time went by API, the one with the most latency in all first."""
+        self._settle(None)
+        ids = [np.unique(sums.column("connection")) for sums in self._sums.values()]
+        connections = np.unique(np.concatenate(ids)) if ids else np.empty(0, np.int64)
+        self._round_trips.look_at_acknowledgments(connections.tolist())
+        found = [self._row(api, sums) for api, sums in self._sums.items()]
+        return sorted(found, key=lambda row: (-row.latency.total if row.latency else 0, row.api))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the rows as plain values."""
+        return [row.to_json() for row in self.result()]
+
+    def _row(self, api: str, sums: _Sums) -> ShareRow:
+        latency, wait, paused, followers = (sums.column(name) for name in _MEASURED[1:])
+        network = self._network(sums.column("connection"))
+        known = network >= 0
+        left = latency - wait - paused - followers - np.maximum(network, 0)
+        only_waited = (wait > 0) & (wait >= latency)
+        return ShareRow(
+            api=api,
+            latency=_distribution(latency),
+            broker=_distribution(np.maximum(left[~only_waited], 0)),
+            waited=_distribution(wait[wait > 0]),
+            wait_reasons=dict(sums.wait_reasons.most_common()),
+            followers=_distribution(followers[followers > 0]),
+            paused=_distribution(paused[paused > 0]),
+            network=_distribution(np.minimum(network, latency)[known]),
+            throttled=sums.throttled.percentiles(),
+            client=sums.client.percentiles(),
+        )
+
+    def _network(self, connections: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the round trip time of each connection, -1 where it is not known."""
+        ids, places = np.unique(connections, return_inverse=True)
+        times = [self._round_trips.of(connection) for connection in ids.tolist()]
+        return np.array([-1 if time is None else time for time in times], np.int64)[places]
+
+    # ------------------------------------------------------------ the client
+    def _note_client(self, exchange: Exchange) -> None:
+        known = self._connections.setdefault(exchange.connection, _Connection())
+        if known.api and exchange.time >= known.over:
+            self._sums[known.api].client.add(exchange.time - known.over)
+        if exchange.latency is None:
+            known.api = ""  # what goes unanswered has no end that could be measured from
+            return
+        end = exchange.time + max(exchange.latency, 0)
+        if end >= known.over:
+            known.over, known.api = end, exchange.api
+
+    # ------------------------------------------------------------ followers
+    def _places(self, body: Body, topics: str, partitions: str) -> Iterator[tuple[Place, Body, Body]]:
+        for holder in rows(body, topics):
+            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
+            for row in rows(holder, partitions):
+                partition = index(row)
+                if partition is not None:
+                    yield (name, partition), holder, row
+
+    def _note_follower(self, exchange: Exchange) -> None:
+        request = (exchange.request.value if exchange.request else None) or {}
+        if number(request, "replica_id", number(inner(request, "replica_state"), "replica_id")) < 0:
+            return
+        for place, holder, row in self._places(request, "topics", "partitions"):
+            asked = self._followers.get(place)
+            if asked is None:
+                # the name of a topic may be told after brokers have begun to fetch it by its ID
+                before = self._followers.pop((text(holder, "topic_id"), place[1]), ())
+                asked = self._followers[place] = deque(before, maxlen=_MOST_FETCHES)
+            asked.append((exchange.time, number(row, "fetch_offset")))
+
+    def _note_produced(self, exchange: Exchange, at: int, latency: int) -> None:
+        request = (exchange.request.value if exchange.request else None) or {}
+        response = (exchange.response.value if exchange.response else None) or {}
+        if number(request, "acks", 0) != _ALL or not self._followers:
+            return
+        counts = {
+            place: _records(row.get("records"))
+            for place, _, row in self._places(request, "topic_data", "partition_data")
+        }
+        ends = {}
+        for place, _, row in self._places(response, "responses", "partition_responses"):
+            base = number(row, "base_offset")
+            if base >= 0 and not row.get("error_code") and place in self._followers:
+                ends[place] = base + counts.get(place, 0)
+        if ends:
+            self._waiting.append(_Produced(at, exchange.time, exchange.time + latency, ends))
+
+    def _settle(self, now: int | None) -> None:
+        """See how long Produce requests waited for followers, once everything up to their end is known."""
+        while self._waiting and (now is None or self._waiting[0].end < now):
+            produced = self._waiting.popleft()
+            arrived = [
+                time
+                for place, end in produced.ends.items()
+                for time, offset in self._followers[place]
+                if offset >= end and produced.begin <= time <= produced.end
+            ]
+            if arrived:
+                columns = self._sums[api_name(_PRODUCE)].columns
+                columns["followers"][produced.place] = max(arrived) - produced.begin
+
+
+def _distribution(values: NDArray[np.int64]) -> Percentiles | None:
+    times = Times()
+    times.extend(values)
+    return times.percentiles()
+
+
+def _records(data: Any) -> int:
+    if not isinstance(data, bytes):
+        return 0
+    batches = headers(data)
+    return sum(batch.last_offset - batch.base_offset + 1 for batch in batches)
