@@ -9,12 +9,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import SelectionList
 from textual.widgets.selection_list import Selection
 
 from captures.analysis.conversation import Participant
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.safe import plain
+from kproxy.tui.widgets.toggles import Ticks
 
 
 class ParticipantsDialog(Dialog[frozenset[Participant]]):
@@ -25,7 +25,7 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
     """
 
     DEFAULT_CSS = """
-    ParticipantsDialog SelectionList { width: 60; max-width: 100%; height: auto; max-height: 20; border: none; }
+    ParticipantsDialog Ticks { width: 60; max-width: 100%; height: auto; max-height: 20; border: none; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,7 +43,7 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
         with Vertical(classes="box") as box:
             box.border_title = "who is shown"
             box.border_subtitle = "space ticks, a all, enter shows"
-            yield SelectionList[Participant](
+            yield Ticks[Participant](
                 *(Selection(plain(_label(each)), each, each in self._chosen) for each in self._participants)
             )
 
@@ -59,8 +59,8 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
             self._list.select_all()
 
     @property
-    def _list(self) -> SelectionList[Participant]:
-        return self.query_one(SelectionList)
+    def _list(self) -> Ticks[Participant]:
+        return self.query_one(Ticks)
 
 
 def _label(participant: Participant) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
+from rich.segment import Segment
 from textual.content import Content
-from textual.widgets import Checkbox, RadioButton
+from textual.strip import Strip
+from textual.widgets import Checkbox, RadioButton, SelectionList
+from textual.widgets.option_list import OptionDoesNotExist
+
+T = TypeVar("T")
+
+_INNER = 1  # of the segments of a line, the one between the sides of the box
 
 
 class Check(Checkbox):
@@ -30,3 +37,18 @@ class Radio(RadioButton):
         """Return button and label."""
         self.BUTTON_INNER = "●" if self.value else "○"
         return super().render()
+
+
+class Ticks(SelectionList[T]):
+    """A list of boxes with a cross where one is ticked, empty where it is not."""
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line with its box."""
+        strip = super().render_line(y)
+        try:
+            ticked = self.get_option_at_index(self.scroll_offset.y + y).value in self.selected
+        except OptionDoesNotExist:
+            return strip
+        segments = list(strip)
+        segments[_INNER] = Segment("X" if ticked else " ", segments[_INNER].style)
+        return Strip(segments, strip.cell_length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.widgets import RadioSet
 
-from kproxy.tui.widgets.toggles import Check, Radio
+from kproxy.tui.widgets.toggles import Check, Radio, Ticks
 
 
 class Toggles(App[None]):
@@ -28,3 +28,21 @@ async def test_the_character_tells_without_colour() -> None:
         await pilot.click("#a")
         await pilot.click("#c")
         assert shown() == ["▐X▌ a", "▐○▌ b", "▐●▌ c"]
+
+
+class TickList(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Ticks[str](("a", "a", True), ("b", "b", False))
+
+
+async def test_lists_do_so_too() -> None:
+    app = TickList()
+    async with app.run_test(size=(20, 6)) as pilot:
+
+        def shown() -> list[str]:
+            ticks = app.query_one(Ticks)
+            return [ticks.render_line(y).text.strip() for y in range(3)]
+
+        assert shown() == ["▐X▌ a", "▐ ▌ b", ""]
+        await pilot.press("space", "down", "space")
+        assert shown() == ["▐ ▌ a", "▐X▌ b", ""]
