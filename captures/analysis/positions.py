@@ -1,8 +1,9 @@
 """Where partitions end, who leads them, and how far groups and clients have come: what lag can be told from.
 
-Only what messages say is known: the high watermark of Fetch responses and the latest offset that ListOffsets found, the
-offsets that groups commit (OffsetCommit) or are told (OffsetFetch), the offsets that consumers fetch from, the leaders
-that Metadata tells. Offsets committed in transactions are left out: whether they count is decided later.
+Only what messages say is known: the high watermark of Fetch responses, the latest offset that ListOffsets found, and
+where Produce put records that all replicas have (acks=all: the broker answers when the high watermark is behind them);
+the offsets that groups commit (OffsetCommit) or are told (OffsetFetch), the offsets that consumers fetch from, the
+leaders that Metadata tells. Offsets of a transaction (TxnOffsetCommit) count once EndTxn has committed it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, inner, number, rows, text
+from captures.meaning.payload import headers
 from captures.meaning.places import index, topic
 
-_FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH = 1, 2, 3, 8, 9
-_DESCRIBE_TOPIC_PARTITIONS = 75
+_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH = 0, 1, 2, 3, 8, 9
+_INIT_PRODUCER_ID, _END_TXN, _TXN_OFFSET_COMMIT, _DESCRIBE_TOPIC_PARTITIONS = 22, 26, 28, 75
 _LATEST = -1
+_ALL = -1
+_COUNTED_FROM_0 = 2
 
 Place = tuple[str, int]
 """Topic, by name or ID, and partition."""
@@ -68,16 +72,25 @@ class Positions:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._positions: dict[Place, Position] = {}
+        self._touched: dict[Place, None] = {}
+        self._undecided: dict[str, dict[tuple[str, Place], int]] = {}
+        """Transactional ID -> group and partition -> offset."""
         self.nodes: dict[int, str] = {}
         """Node ID -> ``host:port``, as Metadata tells."""
 
-    def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
+    def add(self, exchange: Exchange) -> list[Place]:
+        """Learn from one exchange; return the partitions that it told of, as :meth:`of` takes them."""
+        self._touched = {}
         learn = _LEARN.get(-1 if exchange.api_key is None else exchange.api_key)
         if learn is not None:
             request = (exchange.request.value if exchange.request else None) or {}
             response = (exchange.response.value if exchange.response else None) or {}
             learn(self, client_name(exchange), request, response)
+        return list(self._touched)
+
+    def of(self, place: Place) -> Position | None:
+        """Return what is known of a partition by now; None if nothing is."""
+        return self._positions.get(place)
 
     def result(self) -> dict[Place, Position]:
         """Return what is known, by topic (its name, where some message told it) and partition."""
@@ -94,19 +107,34 @@ class Positions:
         return out
 
     def _of(self, place: Place) -> Position:
+        self._touched[place] = None
         known = self._positions.get(place)
         if known is None:
             known = self._positions[place] = Position()
         return known
 
-    def _places(self, body: Body, topics: str) -> Iterator[tuple[Place, Body]]:
+    def _places(
+        self, body: Body, topics: str, partitions: str = "partitions"
+    ) -> Iterator[tuple[Place, Body]]:
         """Yield the partition structs of a body with their places."""
         for holder in rows(body, topics):
             name = topic(holder, lambda uuid: self._names(uuid) or uuid)
-            for row in rows(holder, "partitions"):
+            for row in rows(holder, partitions):
                 partition = index(row)
                 if name != "?" and partition is not None:
                     yield (name, partition), row
+
+    def _produce(self, _: str, request: Body, response: Body) -> None:
+        if number(request, "acks", 0) != _ALL:
+            return
+        sent = dict(self._places(request, "topic_data", "partition_data"))
+        for place, row in self._places(response, "responses", "partition_responses"):
+            batches = headers(sent.get(place, {}).get("records"))
+            base = number(row, "base_offset")
+            # a producer counts from 0 in what it sends; message sets of magic 0 and 1 may do otherwise
+            if row.get("error_code") == 0 and base >= 0 and batches and batches[-1].magic >= _COUNTED_FROM_0:
+                known = self._of(place)
+                known.end = max(known.end or 0, base + batches[-1].last_offset + 1)
 
     def _fetch(self, client: str, request: Body, response: Body) -> None:
         replica = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
@@ -135,6 +163,26 @@ class Positions:
             if place in stored and number(row, "committed_offset") >= 0:
                 self._of(place).committed[text(request, "group_id")] = row["committed_offset"]
 
+    def _txn_commit(self, _: str, request: Body, response: Body) -> None:
+        stored = {place for place, row in self._places(response, "topics") if row.get("error_code") == 0}
+        undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
+        for place, row in self._places(request, "topics"):
+            if place in stored and number(row, "committed_offset") >= 0:
+                undecided[text(request, "group_id"), place] = row["committed_offset"]
+
+    def _end_txn(self, _: str, request: Body, response: Body) -> None:
+        if response.get("error_code") != 0:
+            return
+        decided = self._undecided.pop(text(request, "transactional_id"), {})
+        if request.get("committed"):
+            for (group, place), offset in decided.items():
+                self._of(place).committed[group] = offset
+
+    def _init_producer_id(self, _: str, request: Body, response: Body) -> None:
+        # aborts what the former producer with the same ID has left open
+        if response.get("error_code") == 0:
+            self._undecided.pop(text(request, "transactional_id"), None)
+
     def _offset_fetch(self, _: str, request: Body, response: Body) -> None:
         # one group asks for itself before v8, and is not named again in the response
         for holder in rows(response, "groups") or [{**response, "group_id": request.get("group_id")}]:
@@ -152,10 +200,16 @@ class Positions:
 
 
 _LEARN = {
+    _PRODUCE: Positions._produce,
     _FETCH: Positions._fetch,
     _LIST_OFFSETS: Positions._list_offsets,
     _METADATA: Positions._metadata,
     _DESCRIBE_TOPIC_PARTITIONS: Positions._metadata,
     _OFFSET_COMMIT: Positions._commit,
     _OFFSET_FETCH: Positions._offset_fetch,
+    _TXN_OFFSET_COMMIT: Positions._txn_commit,
+    _END_TXN: Positions._end_txn,
+    _INIT_PRODUCER_ID: Positions._init_producer_id,
 }
+LEARNED_FROM = frozenset(_LEARN)
+"""APIs that tell something of positions."""

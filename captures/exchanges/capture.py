@@ -154,21 +154,21 @@ class Capture:
                 yield self._completed(int(block.time[-1]) if len(block) else 0)
         with self.turns:
             self._end()
-            yield self.table.in_order(self._unfinished_rows())
+            yield self.table.in_order(self.unfinished_rows())
 
-    def _unfinished_rows(self) -> Int64s:
-        """Return the rows that :meth:`updates` has not yielded yet."""
+    def unfinished_rows(self) -> Int64s:
+        """Return the rows that :meth:`updates` has not yielded yet: what may still be answered."""
         return np.append(self._unfinished, np.arange(self._seen, len(self.table)))
 
     def _completed(self, now: int) -> Int64s:
-        rows = self._unfinished_rows()
+        rows = self.unfinished_rows()
         done = self.table.is_complete(rows)
         owing = np.unique(self.table.column("connection")[rows[~done]])
         # what a closed connection owes does not come any more; late packets have a moment left
         gone = owing[self.connections.closed_before(owing, now - _LATE)]
         if len(gone):
             self._close(gone.tolist())
-            rows = self._unfinished_rows()
+            rows = self.unfinished_rows()
             done = self.table.is_complete(rows) | np.isin(self.table.column("connection")[rows], gone)
         self._seen = len(self.table)
         self._unfinished = rows[~done]
@@ -186,7 +186,7 @@ class Capture:
         self.samples.forget(before)
         table = self.table
         kept = np.maximum(table.column("request_last"), table.column("response_last")) >= before
-        kept[self._unfinished_rows()] = True
+        kept[self.unfinished_rows()] = True
         if kept.all():
             return None
         renumbered = table.keep(kept)

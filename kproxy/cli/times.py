@@ -7,7 +7,20 @@ from datetime import UTC, datetime, tzinfo
 
 import click
 
-NANOSECONDS = 1_000_000_000
+from captures.moments import NANOSECONDS, clock, span, zone_name
+
+__all__ = [
+    "NANOSECONDS",
+    "Duration",
+    "Moment",
+    "clock",
+    "duration_ns",
+    "milliseconds",
+    "resolve",
+    "span",
+    "zone_name",
+]
+
 _UNITS = {
     "ns": 1,
     "us": 1_000,
@@ -85,30 +98,6 @@ def resolve(text: str, first: int, zone: tzinfo | None) -> int | None:
         moment = moment.replace(tzinfo=zone) if zone else moment.astimezone()
     nanoseconds = int(fraction[1].ljust(9, "0")) if fraction else 0
     return int(moment.timestamp()) * NANOSECONDS + nanoseconds
-
-
-def clock(time: int, zone: tzinfo | None) -> str:
-    """Return the time of day with milliseconds."""
-    seconds, rest = divmod(time, NANOSECONDS)
-    return f"{datetime.fromtimestamp(seconds, zone):%H:%M:%S}.{rest // 1_000_000:03d}"
-
-
-def zone_name(time: int, zone: tzinfo | None) -> str:
-    """Return the zone in which :func:`clock` shows a time: ``UTC``, ``UTC+02:00``."""
-    offset = datetime.fromtimestamp(time // NANOSECONDS, zone).astimezone(zone).strftime("%z")
-    return "UTC" if offset in ("", "+0000") else f"UTC{offset[:3]}:{offset[3:5]}"
-
-
-def span(nanoseconds: int) -> str:
-    """Return a stretch of time for people: ``3.9 s``, ``2 min 5 s``."""
-    seconds = nanoseconds / NANOSECONDS
-    if seconds < 1:
-        return f"{seconds * 1000:.1f} ms"
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
 
 
 def milliseconds(nanoseconds: int) -> str:

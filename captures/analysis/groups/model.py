@@ -7,298 +7,32 @@ elsewhere. Times are ns since the epoch, durations ns, exchanges are told by the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
+from captures.analysis.groups.parts import Again, Awaited, Cause, CommitFailure, Move, Stop, Wait
+from captures.analysis.groups.vocabulary import Certainty, Kind, Phase, Place, TimeoutCause, Trigger
 from captures.exchanges import rfc3339
 
-
-class Kind(StrEnum):
-    """Which protocol a group speaks."""
-
-    CLASSIC = "classic"
-    """JoinGroup and SyncGroup (KIP-62), Connect and Streams among them."""
-    CONSUMER = "consumer"
-    """KIP-848; members that still join the classic way may be among its members."""
-    SHARE = "share"
-    """KIP-932."""
-    STREAMS = "streams"
-    """KIP-1071."""
-
-
-class Trigger(StrEnum):
-    """What began a rebalance. The words are stable: programs may rely on them."""
-
-    MEMBER_JOINED = "member_joined"
-    MEMBER_LEFT = "member_left"
-    SESSION_TIMEOUT = "session_timeout"
-    MAX_POLL_EXCEEDED = "max_poll_exceeded"
-    REBALANCE_TIMEOUT = "rebalance_timeout"
-    SUBSCRIPTION_CHANGED = "subscription_changed"
-    PARTITIONS_CHANGED = "partitions_changed"
-    LEADER_REJOINED = "leader_rejoined"
-    COOPERATIVE_FOLLOW_UP = "cooperative_follow_up"
-    STATIC_MEMBER_RETURNED = "static_member_returned"
-    INSTANCE_FENCED = "instance_fenced"
-    REMOVED_BY_ADMIN = "removed_by_admin"
-    COORDINATOR_MOVED = "coordinator_moved"
-    PROTOCOL_UPGRADED = "protocol_upgraded"
-    PROTOCOL_DOWNGRADED = "protocol_downgraded"
-    UNKNOWN = "unknown"
-
-
-class Certainty(StrEnum):
-    """How sure something is, the surest first."""
-
-    OBSERVED = "observed"
-    """A message says so."""
-    INFERRED = "inferred"
-    """It follows from what was seen, and nothing else that is likely would look the same."""
-    POSSIBLE = "possible"
-    """It fits what was seen, and so does something else."""
-
-
-class TimeoutCause(StrEnum):
-    """Why a member was silent until its session ended."""
-
-    PROCESS_DIED = "process_died"
-    """Its connections were closed or reset when it fell silent, and it did not leave."""
-    PROCESS_PAUSED = "process_paused"
-    """Its kernel acknowledged what came, and nothing was sent: a long collection of garbage, SIGSTOP, a debugger."""
-    UNREACHABLE = "unreachable"
-    """What was sent to it was sent again and again, and never acknowledged: host or network gone."""
-    UNKNOWN = "unknown"
-
-
-class Phase(StrEnum):
-    """What a member does, from one moment to another."""
-
-    JOINING = "joining"
-    """Its JoinGroup waits for an answer, or it is between JoinGroup and SyncGroup."""
-    SYNCING = "syncing"
-    """Its SyncGroup waits for an answer."""
-    STABLE = "stable"
-    """It has an assignment, and may consume."""
-    REVOKING = "revoking"
-    """It was told to give partitions up and has not confirmed it yet (KIP-848)."""
-    NOT_JOINING = "not joining"
-    """It was told of the rebalance and sends heartbeats on, but does not join."""
-    SILENT = "silent"
-    """Nothing was heard of it any more, until its session ended."""
-
-
-class Place(NamedTuple):
-    """A partition; of a Streams group a task, with the subtopology in the place of the topic.
-
-    :ivar topic: its name, or its ID where no message has told the name
-    """
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A partition that another member has after a rebalance than before.
-
-    :ivar before: member ID; empty if nobody had it, or it is not known who
-    :ivar after: member ID; likewise
-    """
-
-    place: Place
-    before: str
-    after: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape."""
-        return {
-            "topic": self.place.topic,
-            "partition": self.place.partition,
-            "from": self.before or None,
-            "to": self.after or None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """How long a member waited in a rebalance; of a member of the newer kinds only ``total`` is known.
-
-    :ivar told: ns from the beginning of the rebalance until the member knew of it; None if not seen
-    :ivar join: ns that its JoinGroup waited; None if it sent none, or the answer was not seen
-    :ivar sync: ns that its SyncGroup waited; likewise
-    :ivar total: ns from the beginning of the rebalance until it had its assignment
-    """
-
-    member: str
-    client: str
-    told: int | None = None
-    join: int | None = None
-    sync: int | None = None
-    total: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape."""
-        return {
-            "member": self.member,
-            "client_id": self.client,
-            "told_ns": self.told,
-            "join_ns": self.join,
-            "sync_ns": self.sync,
-            "total_ns": self.total,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A partition that nobody consumed for a while because of a rebalance.
-
-    :ivar duration: ns from the last fetch before to the first after; up to the end of the capture if ``ended`` is false
-    :ivar ended: whether somebody consumes it again
-    :ivar before: number of the last Fetch before; None if there was none
-    :ivar after: number of the first Fetch after; None if there was none
-    """
-
-    place: Place
-    duration: int
-    ended: bool
-    before: int | None
-    after: int | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape."""
-        return {
-            "topic": self.place.topic,
-            "partition": self.place.partition,
-            "duration_ns": self.duration,
-            "ended": self.ended,
-            "evidence": [number for number in (self.before, self.after) if number is not None],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Records that were fetched before a rebalance and are fetched again after it: to be expected twice.
-
-    :ivar begin: first offset that is fetched again
-    :ivar end: offset behind the last
-    :ivar number: of the Fetch that goes back
-    """
-
-    place: Place
-    begin: int
-    end: int
-    number: int
-
-    @property
-    def count(self) -> int:
-        """How many offsets that is."""
-        return self.end - self.begin
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape."""
-        return {
-            "topic": self.place.topic,
-            "partition": self.place.partition,
-            "from_offset": self.begin,
-            "to_offset": self.end,
-            "count": self.count,
-            "exchange": self.number,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class CommitFailure:
-    """A commit that failed because of a rebalance.
-
-    :ivar error: code
-    :ivar name: name of the error, such as ``REBALANCE_IN_PROGRESS``
-    """
-
-    number: int
-    time: int
-    member: str
-    error: int
-    name: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape."""
-        return {
-            "exchange": self.number,
-            "time": rfc3339(self.time),
-            "member": self.member,
-            "error_code": self.error,
-            "error": self.name,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One of the things that led to a rebalance.
-
-    :ivar member: member ID of whom it is about; empty if it is about none
-    :ivar instance: of a static member; None if it is none
-    :ivar client: client ID of the member, or its address
-    :ivar time: when it happened
-    :ivar evidence: numbers of the exchanges that show it
-    :ivar sentence: in words, such as ``m2 left: the consumer is being closed``
-    :ivar timeout_cause: why a member was silent; None if it is not about that
-    :ivar silence: ns without a sign of life before it; None likewise
-    """
-
-    trigger: Trigger
-    certainty: Certainty
-    time: int
-    sentence: str
-    member: str = ""
-    instance: str | None = None
-    client: str = ""
-    evidence: tuple[int, ...] = ()
-    timeout_cause: TimeoutCause | None = None
-    silence: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape."""
-        return {
-            "trigger": self.trigger,
-            "certainty": self.certainty,
-            "time": rfc3339(self.time),
-            "member": self.member or None,
-            "instance_id": self.instance,
-            "client_id": self.client or None,
-            "evidence": list(self.evidence),
-            "sentence": self.sentence,
-            "timeout_cause": self.timeout_cause,
-            "silence_ns": self.silence,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
-    """A member that a running rebalance waits for.
-
-    :ivar since: when it was told, or the rebalance began if it was not seen to be told
-    :ivar beats: heartbeats that it sent since, without joining
-    :ivar deadline: when the coordinator goes on without it (its rebalance timeout); None if not known
-    """
-
-    member: str
-    client: str
-    since: int
-    beats: int = 0
-    deadline: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape."""
-        return {
-            "member": self.member,
-            "client_id": self.client,
-            "since": rfc3339(self.since),
-            "heartbeats": self.beats,
-            "deadline": None if self.deadline is None else rfc3339(self.deadline),
-        }
+__all__ = [
+    "Again",
+    "Awaited",
+    "Cause",
+    "Certainty",
+    "CommitFailure",
+    "CoordinatorSeen",
+    "GroupMember",
+    "GroupTimeline",
+    "Kind",
+    "Move",
+    "Phase",
+    "Place",
+    "Rebalance",
+    "Span",
+    "Stop",
+    "TimeoutCause",
+    "Trigger",
+    "Wait",
+]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -326,6 +60,7 @@ class Rebalance:
     :ivar waits: of the members
     :ivar awaited: of whom it still waits, if it is running
     :ivar stopped: partitions that were not consumed for a while
+    :ivar consumed_on: how many partitions were consumed all the while
     :ivar again: records to be expected twice
     :ivar commit_failures: commits that failed because of it
     :ivar evidence: numbers of the exchanges that show it, in order
@@ -355,6 +90,7 @@ class Rebalance:
     waits: list[Wait] = field(default_factory=list)
     awaited: list[Awaited] = field(default_factory=list)
     stopped: list[Stop] = field(default_factory=list)
+    consumed_on: int = 0
     again: list[Again] = field(default_factory=list)
     commit_failures: list[CommitFailure] = field(default_factory=list)
     evidence: list[int] = field(default_factory=list)
@@ -382,9 +118,12 @@ class Rebalance:
 
     @property
     def slowest(self) -> Wait | None:
-        """The member that was told or joined last, so that the others waited for it; None if not known."""
-        known = [wait for wait in self.waits if wait.told is not None]
-        return max(known, key=lambda wait: wait.told or 0, default=None)
+        """The member that joined last, so that the others waited for it; None if not known.
+
+        Of the newer kinds, the one that had its assignment last.
+        """
+        known = [(late, wait) for wait in self.waits if (late := wait.late) is not None]
+        return max(known, key=lambda each: each[0], default=(0, None))[1]
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented shape (``docs/json-groups.md``)."""
@@ -424,6 +163,7 @@ class Rebalance:
             "slowest": slowest.member if slowest is not None else None,
             "awaited": [each.to_json() for each in self.awaited],
             "stopped": [each.to_json() for each in self.stopped],
+            "consumed_on": self.consumed_on,
             "duplicates": [each.to_json() for each in self.again],
             "commit_failures": [each.to_json() for each in self.commit_failures],
             "storm": self.storm or None,
@@ -535,6 +275,10 @@ class GroupTimeline:
     complete: bool = True
     first: int = 0
     last: int = 0
+
+    def by_id(self) -> dict[str, GroupMember]:
+        """Return the members by their IDs, those of before included."""
+        return {each_id: each for each in self.members for each_id in (*each.former, each.member)}
 
     def member(self, member_id: str) -> GroupMember | None:
         """Return the member with an ID, now or before."""

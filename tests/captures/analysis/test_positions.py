@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
 
 from captures.analysis.positions import Position, Positions
-from captures.exchanges import Exchange
+from captures.exchanges import Exchange, ExchangeReader, open_capture
+from dissectors.records import Record, build_batch
 from tests.captures.analysis.kit import exchange
 
+DATA = Path(__file__).parents[2] / "data" / "findings"
 ID = "lLiF-TMRRuSo8TJjkfl4vQ"
 
 
@@ -119,3 +124,103 @@ def test_what_comes_by_id_is_of_the_same_topic() -> None:
     stats.add(fetch(4, 9, topic={"topic_id": ID}))
     (position,) = stats.result().values()
     assert (position.end, position.fetched) == (9, {"app": 4, "early": 1})
+
+
+def produced(base: int, count: int, *, acks: int = -1, magic: Literal[1, 2] = 2) -> Exchange:
+    records = bytes(build_batch([Record(place, 0, None, b"v", ()) for place in range(count)], magic=magic))
+    return exchange(
+        0,
+        3,
+        request={
+            "acks": acks,
+            "topic_data": [{"name": "orders", "partition_data": [{"index": 3, "records": records}]}],
+        },
+        response={
+            "responses": [
+                {
+                    "name": "orders",
+                    "partition_responses": [{"index": 3, "error_code": 0, "base_offset": base}],
+                }
+            ]
+        },
+    )
+
+
+def test_records_that_all_replicas_have_tell_the_end() -> None:
+    (position,) = learned(fetch(10, 12), produced(20, 5)).values()
+    assert position.end == 25
+    # what was answered later may have been asked for earlier
+    (position,) = learned(fetch(10, 40), produced(20, 5)).values()
+    assert position.end == 40
+
+
+def test_records_that_may_be_lost_yet_do_not() -> None:
+    for sent in (produced(20, 5, acks=1), produced(20, 5, acks=0), produced(-1, 5), produced(20, 5, magic=1)):
+        (position,) = learned(fetch(10, 12), sent).values()
+        assert position.end == 12
+
+
+def test_an_exchange_says_of_which_partitions_it_tells() -> None:
+    stats = Positions({}.get)
+    assert stats.of(("orders", 3)) is None
+    assert stats.add(fetch(10, 12)) == [("orders", 3)]
+    assert stats.add(exchange(3, 12)) == []
+    known = stats.of(("orders", 3))
+    assert known is not None
+    assert known.end == 12
+
+
+def in_transaction(offset: int, *, code: int = 0, producer: str = "eos") -> Exchange:
+    asked = {"partition_index": 3, "committed_offset": offset}
+    told = {"partition_index": 3, "error_code": code}
+    return exchange(
+        28,
+        3,
+        request={
+            "transactional_id": producer,
+            "group_id": "billing",
+            "topics": [{"name": "orders", "partitions": [asked]}],
+        },
+        response={"topics": [{"name": "orders", "partitions": [told]}]},
+    )
+
+
+def ended(*, committed: bool, code: int = 0, producer: str = "eos") -> Exchange:
+    asked = {"transactional_id": producer, "committed": committed}
+    return exchange(26, 3, request=asked, response={"error_code": code})
+
+
+def begun(producer: str = "eos") -> Exchange:
+    return exchange(22, 3, request={"transactional_id": producer}, response={"error_code": 0})
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "committed"),
+    [
+        ([in_transaction(7)], 5),
+        ([in_transaction(7), ended(committed=True)], 7),
+        ([in_transaction(7), ended(committed=False)], 5),
+        ([in_transaction(7), ended(committed=False), ended(committed=True)], 5),
+        ([in_transaction(7), ended(committed=True, code=51), ended(committed=True)], 7),
+        ([in_transaction(7, code=25), ended(committed=True)], 5),
+        ([in_transaction(7), ended(committed=True, producer="another")], 5),
+        ([in_transaction(7), begun(), ended(committed=True)], 5),
+    ],
+)
+def test_offsets_of_a_transaction_count_once_it_is_committed(
+    exchanges: list[Exchange], committed: int
+) -> None:
+    (position,) = learned(commit(5), *exchanges).values()
+    assert position.committed == {"billing": committed}
+
+
+def test_recorded_transactions() -> None:
+    """Commits at 10 and 13, and an abort at 17 (scenario "consume-transform-produce" of the recording)."""
+    capture = open_capture(str(DATA / "27_k391_tx_java_eos.pcap.zst"))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    stats = Positions(reader.knowledge.topic_name)
+    for each in reader:
+        stats.add(each)
+    found = {place: known.committed.get("g-o-tx3") for place, known in stats.result().items()}
+    assert (found["o-tx3-in", 0], found["o-tx3-in", 1]) == (10, 13)

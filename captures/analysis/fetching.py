@@ -1,0 +1,155 @@
+"""What consumers and followers fetch, with what their fetch sessions add.
+
+In a session (KIP-227) a Fetch names only the partitions that changed since the one before, and the answer only those
+that have news: what a Fetch asks for follows from all of them. Share fetches (KIP-932) have such sessions, too. A
+session belongs to a connection: a client that connects anew opens a new one (FetchSessionHandler.java,
+ShareSessionHandler.java). Where the capture begins inside a session, it is known little by little, and never known to
+be whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from captures.exchanges import Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, inner, items, number, rows, text
+from captures.meaning.payload import headers
+from captures.meaning.places import index, topic
+
+FETCH, SHARE_FETCH = 1, 78
+
+MOST_SESSIONS = 4096
+"""Connections whose sessions are remembered; what was idle the longest is forgotten."""
+
+Place = tuple[str, int]
+"""Topic, by name, or by ID where no message had told the name yet, and partition."""
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """What is fetched on a connection: in a session, or by requests that each name all of it.
+
+    :ivar id: that the broker gave; 0 if it keeps none
+    :ivar partitions: the partitions with the offsets that were asked for last; of share fetches -1
+    :ivar whole: whether these are all
+    """
+
+    id: int = 0
+    partitions: dict[Place, int] = field(default_factory=dict)
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSeen:
+    """One Fetch or ShareFetch.
+
+    :ivar session: as it is after this request; it changes with the next
+    :ivar asked: partitions that the request names, with the offsets that it asks for; of a share fetch -1
+    :ivar dropped: partitions that were fetched before and are not any more
+    :ivar told: partition structs of the response with their places
+    :ivar end: ns since the epoch, of the response's first byte; of the request if there is none
+    :ivar replica: node ID of a follower or KRaft replica; below 0 for a consumer
+    """
+
+    session: FetchSession
+    asked: list[tuple[Place, int]]
+    dropped: list[Place]
+    told: list[tuple[Place, Body]]
+    end: int
+    replica: int = -1
+
+
+class FetchSessions:
+    """Follows the sessions of all connections; exchanges of a connection in their order, each once.
+
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._sessions: dict[tuple[int, str], FetchSession] = {}
+
+    def add(self, exchange: Exchange) -> FetchSeen | None:
+        """Return what an exchange fetches; None if it is no Fetch, or its request is not known."""
+        key = exchange.api_key
+        request = exchange.request.value if exchange.request else None
+        if key not in (FETCH, SHARE_FETCH) or not request:
+            return None
+        response = (exchange.response.value if exchange.response else None) or {}
+        # a share session is one of a member, which has several connections at most
+        of = exchange.connection, text(request, "member_id")
+        asked = list(self._asked(request))
+        session, dropped = self._step(of, request, asked)
+        if number(response, "session_id", 0) > 0:
+            session.id = response["session_id"]
+        return FetchSeen(
+            session=session,
+            asked=asked,
+            dropped=dropped,
+            told=list(self._places(response, "responses")),
+            end=exchange.time + max(exchange.latency or 0, 0),
+            replica=replica_of(request),
+        )
+
+    def _step(
+        self, of: tuple[int, str], request: Body, asked: list[tuple[Place, int]]
+    ) -> tuple[FetchSession, list[Place]]:
+        epoch = number(request, "session_epoch", number(request, "share_session_epoch"))
+        before = self._sessions.pop(of, None)
+        if epoch <= 0:  # FetchMetadata.java: 0 opens a session, -1 is without one or closes it
+            session = self._remember(of, FetchSession(partitions=dict(asked), whole=True))
+            known = before.partitions if before is not None else {}
+            return session, [place for place in known if place not in session.partitions]
+        named = number(request, "session_id", 0)
+        session = before if before is not None and before.id == named else FetchSession(named)
+        self._remember(of, session)
+        session.partitions.update(asked)
+        dropped = [
+            place for place in self._forgotten(request) if session.partitions.pop(place, None) is not None
+        ]
+        return session, dropped
+
+    def _remember(self, of: tuple[int, str], session: FetchSession) -> FetchSession:
+        self._sessions[of] = session  # the latest comes last
+        if len(self._sessions) > MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return session
+
+    def _asked(self, request: Body) -> Iterator[tuple[Place, int]]:
+        for place, row in self._places(request, "topics"):
+            yield place, number(row, "fetch_offset")
+
+    def _forgotten(self, request: Body) -> Iterator[Place]:
+        for holder in rows(request, "forgotten_topics_data"):
+            name = self._topic(holder)
+            for partition in items(holder, "partitions"):
+                yield name, partition
+
+    def _places(self, body: Body, topics: str) -> Iterator[tuple[Place, Body]]:
+        for holder in rows(body, topics):
+            name = self._topic(holder)
+            for row in rows(holder, "partitions"):
+                partition = index(row)
+                if name != "?" and partition is not None:
+                    yield (name, partition), row
+
+    def _topic(self, holder: Body) -> str:
+        return topic(holder, lambda uuid: self._names(uuid) or uuid)
+
+
+def replica_of(request: Body) -> int:
+    """Return the node ID of who sends a Fetch; below 0 for a consumer (``replica_state`` since v15, KIP-903)."""
+    return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
+
+
+def behind_records(row: Body) -> int:
+    """Return the offset behind the last complete batch of records in a response's partition; -1 if there is none.
+
+    Transaction markers behind it are left out: no application gets to see them.
+    """
+    for batch in reversed(headers(row.get("records"))):
+        if not batch.control:
+            return batch.last_offset + 1
+    return -1

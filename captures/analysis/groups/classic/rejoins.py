@@ -1,0 +1,218 @@
+"""Members that join again of their own accord, and why: other topics, other partitions, a second round, or no reason.
+
+A member that was told of a rebalance joins again because of that. One that was not, and is the leader or says something
+else of itself than before, begins a rebalance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from captures.analysis.groups.calls import Join, Subscription, WorkerOrders
+from captures.analysis.groups.classic.formations import Formation
+from captures.analysis.groups.classic.lives import Lives
+from captures.analysis.groups.classic.rounds import Round
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import Cause, Certainty, Trigger
+from captures.analysis.groups.surroundings import CountSeen, Surroundings
+from captures.analysis.groups.words import quoted_reason, seconds
+from captures.meaning import words
+
+_REVOKED = ("need to revoke partitions", "after revoking")
+"""In the reasons that Java and franz-go give for the second round of a cooperative rebalance (KIP-429)."""
+_PARTITIONS_CHANGED = "cached metadata has changed"
+_OF_STREAMS = ("probing rebalance", "followup rebalance")
+"""In the reasons of Streams, which moves tasks when they were given up, or were warmed up (KIP-429, KIP-441)."""
+_SUBSCRIPTION_CHANGED = "the subscription has changed"
+"""In the reasons of ``ConsumerCoordinator.rejoinNeededOrPending``."""
+
+
+class Rejoins:
+    """Finds the members that joined again of their own accord, in the rounds of one group."""
+
+    def __init__(self, lives: Lives, scene: Surroundings, labels: Labels) -> None:
+        self._lives = lives
+        self._scene = scene
+        self._labels = labels
+
+    def causes(self, round_: Round, opened: int | None, told: int | None) -> list[Cause]:
+        """Return what such members began in a round, in the order of time.
+
+        :param opened: when something else did; None if nothing else is known
+        :param told: when a member was first told of the round; None if none was
+        """
+        before = round_.before
+        if before is None:
+            return []
+        known = min((time for time in (opened, told) if time is not None), default=None)
+        found: list[Cause] = []
+        seen: set[str] = set()
+        for join in round_.joins:
+            if join.asked_as not in round_.present or join.error or join.member in seen:
+                continue
+            seen.add(join.member)
+            # what others began a moment before may not have been told yet, so that it was no reason to join
+            own = self._lives.of(join.member).told(round_.begin, join.time) is None
+            first = known is None or join.time <= known
+            cause = self._cause(join, before, own=own, first=first and not found)
+            if cause is not None:
+                found.append(cause)
+        return found
+
+    def _cause(self, join: Join, before: Formation, *, own: bool, first: bool) -> Cause | None:
+        """Return why a member joined again; None if it was told to."""
+        topics = self._topics(join, before)
+        if topics is not None:
+            return self._made(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, topics)
+        if not own:
+            return None
+        leads = join.member == before.leader
+        if any(text in join.reason for text in _REVOKED):
+            return self._second_round(join, Certainty.OBSERVED)
+        if leads and (change := self._partitions(join, before)) is not None:
+            return self._partitions_changed(join, change)
+        if _PARTITIONS_CHANGED in join.reason:
+            return self._made(
+                join,
+                Trigger.PARTITIONS_CHANGED,
+                Certainty.OBSERVED,
+                "its subscribed topics have other partitions than before",
+            )
+        if _SUBSCRIPTION_CHANGED in join.reason:
+            return self._made(
+                join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, "its subscription changed"
+            )
+        orders = self._orders(join, before)
+        if self._gave_up(join, before) or orders.revokes or any(text in join.reason for text in _OF_STREAMS):
+            return self._second_round(join, Certainty.INFERRED)
+        if not first:
+            return None
+        if leads:
+            return self._made(
+                join, Trigger.LEADER_REJOINED, Certainty.OBSERVED, self._of_worker(join, orders)
+            )
+        if self._says_otherwise(join, before):
+            why = self._of_worker(join, orders) or "it says something else of itself"
+            return self._made(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.INFERRED, why)
+        return None
+
+    def _made(self, join: Join, trigger: Trigger, certainty: Certainty, why: str, *more: int) -> Cause:
+        who = self._labels.of(join.member)
+        if trigger is Trigger.LEADER_REJOINED:
+            who = f"the leader, {who},"
+        text = f"{who} joined again" + (f": {why}" if why else "")
+        return Cause(
+            trigger=trigger,
+            certainty=certainty,
+            time=join.time,
+            sentence=text + quoted_reason(join.reason),
+            member=join.member,
+            instance=join.instance,
+            client=join.client,
+            evidence=(*more, join.number),
+        )
+
+    def _second_round(self, join: Join, certainty: Certainty) -> Cause:
+        why = "it has given up what others are to have (second round of a cooperative rebalance)"
+        cause = self._made(join, Trigger.COOPERATIVE_FOLLOW_UP, certainty, why)
+        # what such members say is no news
+        return replace(cause, sentence=f"{self._labels.of(join.member)} joined again: {why}")
+
+    # ------------------------------------------------------------ workers of Kafka Connect
+    @staticmethod
+    def _orders(join: Join, before: Formation) -> WorkerOrders:
+        found = [
+            sync.orders for sync in before.syncs if sync.member == join.member and sync.orders is not None
+        ]
+        return found[-1] if found else WorkerOrders()
+
+    def _of_worker(self, join: Join, orders: WorkerOrders) -> str:
+        """Return why a worker joined again, in words; empty if nothing tells it, or it is none."""
+        if join.config_offset is None:
+            return ""
+        if orders.behind:
+            return "the leader's configuration was older than another worker's"
+        if orders.delay:
+            return f"the {seconds(orders.delay)} were over in which a lost worker might have returned"
+        earlier = self._lives.of(join.member).joins_before(join.time)
+        known = next((other.config_offset for other in earlier if other.config_offset is not None), None)
+        changed = known is not None and known != join.config_offset
+        return "the configuration of connectors or tasks changed" if changed else ""
+
+    # ------------------------------------------------------------ the subscription
+    def _topics(self, join: Join, before: Formation) -> str | None:
+        """Return which topics a member wants that it did not, or does not want any more; None if they are the same."""
+        former = self._former(join, before)
+        if former is None or join.subscription is None or former == join.subscription.topics:
+            return None
+        more = sorted({*join.subscription.topics} - {*former})
+        less = sorted({*former} - {*join.subscription.topics})
+        told = [f"subscribes to {words.some(map(words.line, more))} now"] if more else []
+        told += [f"does not subscribe to {words.some(map(words.line, less))} any more"] if less else []
+        return f"it {' and '.join(told)}" if told else None
+
+    def _former(self, join: Join, before: Formation) -> tuple[str, ...] | None:
+        known = self._said_before(join) or before.subscriptions.get(join.member)
+        return known.topics if known is not None else None
+
+    def _said_before(self, join: Join) -> Subscription | None:
+        """Return what a member said of itself when it joined the last time."""
+        earlier = self._lives.of(join.member).joins_before(join.time)
+        return next((other.subscription for other in earlier if other.subscription is not None), None)
+
+    def _says_otherwise(self, join: Join, before: Formation) -> bool:
+        earlier = self._lives.of(join.member).joins_before(join.time)
+        known = next((other for other in earlier if other.answered == before.generation), None)
+        return known is not None and (known.protocols, known.metadata) != (join.protocols, join.metadata)
+
+    # ------------------------------------------------------------ partitions
+    def _partitions(self, join: Join, before: Formation) -> CountSeen | None:
+        """Return the news of another partition count that came to the leader since it joined, of a topic it assigns."""
+        topics = {
+            topic
+            for known in (*before.subscriptions.values(), *([join.subscription] if join.subscription else []))
+            for topic in known.topics
+        }
+        # a leader that joined before it had metadata had nothing to deal out
+        dealt = {place.topic for places in before.assigned.values() for place in places}
+        since = max((each.time for each in before.joins if each.member == join.member), default=before.formed)
+        news = [
+            seen
+            for topic in topics
+            for seen in self._scene.partitions.changes(topic)
+            if since < seen.time <= join.time and (seen.before is not None or topic not in dealt)
+        ]
+        mine = [seen for seen in news if seen.client == join.client]
+        return max(mine or news, default=None)
+
+    def _partitions_changed(self, join: Join, change: CountSeen) -> Cause:
+        topic = next(
+            (
+                topic
+                for topic in (join.subscription.topics if join.subscription else ())
+                if change in self._scene.partitions.changes(topic)
+            ),
+            "a topic",
+        )
+        before, after = change.before or 0, change.partitions
+        if not after:
+            why = f"{words.line(topic)} is not there any more"
+        elif change.before is None:
+            why = f"it learnt only now that {words.line(topic)} has {words.counted(after, 'partition')}"
+        elif not before:
+            why = f"{words.line(topic)} is there now, with {words.counted(after, 'partition')}"
+        else:
+            why = f"{words.line(topic)} has {words.counted(after, 'partition')} now, {before} before"
+        return self._made(join, Trigger.PARTITIONS_CHANGED, Certainty.OBSERVED, why, change.number)
+
+    def _gave_up(self, join: Join, before: Formation) -> bool:
+        """Whether a member has given up what the assignment took from it, and keeps the rest."""
+        owned = join.subscription.owned if join.subscription is not None else None
+        if owned is None:
+            return False
+        said = self._said_before(join)
+        had = said.owned if said is not None else None
+        assigned = before.assigned.get(join.member)
+        if not had or assigned is None:
+            return False
+        return bool(had - assigned) and owned == assigned and "coop" in before.protocol

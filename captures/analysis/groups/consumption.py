@@ -1,0 +1,326 @@
+"""Who fetched which partition when, and how far: kept as runs, so that it takes no more memory the longer it goes on.
+
+A Fetch names no group: :class:`~captures.filters.groups.GroupInference` tells whose it is, as it does for filters. Of
+which that cannot be told belongs to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from captures.analysis.fetching import (
+    FETCH,
+    SHARE_FETCH,
+    FetchSeen,
+    FetchSessions,
+    Place,
+    behind_records,
+)
+from captures.analysis.groups.calls import OFFSET_COMMIT, TXN_OFFSET_COMMIT
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.filters.groups import MEMBERSHIP, GroupInference
+from captures.meaning import Names
+from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.places import index, topic
+
+PAUSE = 200_000_000
+"""ns without a fetch that end a run. A client that fetches without pause sends its next Fetch in a few ms."""
+MOST_RUNS = 64
+"""Runs of a partition that are kept of one process; if there are more, those with the shortest pauses between are put
+together."""
+MOST_OWNERS = 256
+"""Processes of which runs of a partition are kept; what fetched it longest ago is forgotten."""
+RECENT = 10_000_000_000
+"""ns before the latest fetch of a partition in which others count as having fetched it last, too."""
+MOST_LINES = 4096
+"""Connections that are followed; what was idle the longest is taken for closed."""
+
+
+class Owner(NamedTuple):
+    """A client process, as far as its requests tell.
+
+    :ivar client: client ID, or address without one
+    :ivar host: address without port
+    """
+
+    client: str
+    host: str
+
+
+class Committed(NamedTuple):
+    """The latest commit of an offset that succeeded.
+
+    :ivar time: when it was answered
+    :ivar member: member ID of who committed it; empty if not told
+    """
+
+    offset: int
+    time: int
+    member: str
+    number: int
+
+
+class Before(NamedTuple):
+    """How far somebody had come in a partition when somebody else, or the same anew, began to fetch it.
+
+    :ivar reached: offset behind all that it had fetched
+    :ivar time: when its latest Fetch was answered
+    :ivar number: of that Fetch
+    """
+
+    owner: Owner
+    reached: int
+    time: int
+    number: int
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """The fetches of a connection, one after another.
+
+    :ivar group: whose member fetches; empty as long as that is not known
+    :ivar shares: whether these are share fetches, which tell no offsets
+    :ivar end: when the latest was answered, or sent if it was not
+    :ivar last: number of the latest
+    """
+
+    connection: int
+    owner: Owner
+    shares: bool
+    end: int
+    group: str = ""
+    last: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class FetchRun:
+    """One partition, fetched again and again without pause on one connection.
+
+    :ivar begin: ns since the epoch, of the first Fetch
+    :ivar first: its number
+    :ivar offset: that it asked for; -1 if it did not say, as share fetches
+    :ivar reached: offset behind all that was fetched; -1 if nothing is known
+    :ivar before: how far those had come by then who fetched it last
+    :ivar committed: group -> the latest commit by then
+    """
+
+    line: Line
+    begin: int
+    first: int
+    offset: int
+    reached: int
+    before: tuple[Before, ...] = ()
+    committed: dict[str, Committed] = field(default_factory=dict)
+    _end: int = -1
+    _last: int = -1
+
+    @property
+    def open(self) -> bool:
+        """Whether the partition is still among those that the connection fetches."""
+        return self._end < 0
+
+    @property
+    def end(self) -> int:
+        """When the last Fetch was answered, or sent if it was not."""
+        return self.line.end if self._end < 0 else self._end
+
+    @property
+    def last(self) -> int:
+        """Number of the last Fetch."""
+        return self.line.last if self._end < 0 else self._last
+
+    def close(self) -> None:
+        """End it where its line stands."""
+        if self._end < 0:
+            self._end, self._last = self.line.end, self.line.last
+
+    def reopen(self) -> None:
+        """Let it go on with its line."""
+        self._end = self._last = -1
+
+    def take_over(self, later: FetchRun) -> None:
+        """Let another run be part of this one; both are over."""
+        self.line = later.line
+        self._end, self._last = max((self._end, self._last), (later._end, later._last))
+        self.reached = later.reached
+
+
+class Consumption:
+    """Collects what consumers fetch; exchanges of a connection in their order, each once.
+
+    :param names: tells names of topic IDs; asked when the result is, too
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._inference = GroupInference(names)
+        self._sessions = FetchSessions(names)
+        self._lines: dict[tuple[int, str], Line] = {}
+        self._runs: dict[Place, dict[Owner, list[FetchRun]]] = {}
+        self._current: dict[Line, dict[Place, FetchRun]] = {}
+        self._committed: dict[Place, dict[str, Committed]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange, of whichever API."""
+        key = exchange.api_key
+        if key in MEMBERSHIP:
+            self._inference.observe(exchange)
+        if key in (FETCH, SHARE_FETCH):
+            seen = self._sessions.add(exchange)
+            if seen is not None and seen.replica < 0:
+                self._fetched(exchange, seen)
+        elif key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT):
+            self._commit(exchange)
+
+    # ------------------------------------------------------------ fetches
+    def _fetched(self, exchange: Exchange, seen: FetchSeen) -> None:
+        line = self._line(exchange)
+        current = self._current[line]
+        paused = exchange.time - line.end > PAUSE
+        if paused:
+            for open_run in current.values():
+                open_run.close()
+        else:
+            for place in seen.dropped:
+                if place in current:
+                    current[place].close()
+        line.end, line.last = max(line.end, seen.end), exchange.number
+        if paused:
+            for place in current.keys() - seen.session.partitions.keys():
+                del current[place]
+            for place, offset in seen.session.partitions.items():
+                self._begin(line, place, exchange, offset)
+        for place, offset in seen.asked:
+            self._asked(line, place, exchange, offset)
+        for place, row in seen.told:
+            run = current.get(place)
+            if run is not None and not line.shares:
+                run.reached = max(run.reached, behind_records(row))
+
+    def _line(self, exchange: Exchange) -> Line:
+        request = (exchange.request.value if exchange.request else None) or {}
+        of = exchange.connection, text(request, "member_id")
+        line = self._lines.pop(of, None)
+        if line is None:
+            owner = Owner(client_name(exchange), exchange.client.rpartition(":")[0])
+            shares = exchange.api_key == SHARE_FETCH
+            # the first Fetch begins runs as any after a pause does
+            line = Line(exchange.connection, owner, shares, exchange.time - PAUSE - 1)
+            self._current[line] = {}
+        self._lines[of] = line  # the latest comes last
+        if len(self._lines) > MOST_LINES:
+            idle = self._lines.pop(next(iter(self._lines)))
+            for run in self._current.pop(idle).values():
+                run.close()
+        if not line.group:
+            line.group = self._inference.group_of(exchange)[0] or ""
+        return line
+
+    def _asked(self, line: Line, place: Place, exchange: Exchange, offset: int) -> None:
+        run = self._current[line].get(place)
+        paused = run is not None and not run.open and exchange.time - run.end > PAUSE
+        if run is None or paused or 0 <= offset < run.reached:
+            self._begin(line, place, exchange, offset)
+        else:
+            run.reopen()
+            run.reached = max(run.reached, offset)
+
+    def _begin(self, line: Line, place: Place, exchange: Exchange, offset: int) -> None:
+        current = self._current[line]
+        known = current.get(place)
+        if known is not None:
+            known.close()
+        by_owner = self._runs.setdefault(place, {})
+        run = FetchRun(
+            line,
+            exchange.time,
+            exchange.number,
+            offset,
+            offset,
+            _before(by_owner),
+            dict(self._committed.get(place, ())),
+        )
+        if line.owner not in by_owner and len(by_owner) >= MOST_OWNERS:
+            del by_owner[min(by_owner, key=lambda owner: by_owner[owner][-1].end)]
+        runs = by_owner.setdefault(line.owner, [])
+        runs.append(run)
+        if len(runs) > MOST_RUNS:
+            self._end_idle(place, runs, exchange.time)
+            by_owner[line.owner] = _thinned(runs)
+        current[place] = run
+
+    def _end_idle(self, place: Place, runs: list[FetchRun], now: int) -> None:
+        """End runs on connections that are not used any more; should they be, all begins anew as after a pause."""
+        for run in runs:
+            if run.open and now - run.line.end > PAUSE:
+                run.close()
+                self._current[run.line].pop(place, None)
+
+    # ------------------------------------------------------------ commits
+    def _commit(self, exchange: Exchange) -> None:
+        request = (exchange.request.value if exchange.request else None) or {}
+        response = (exchange.response.value if exchange.response else None) or {}
+        group, member = text(request, "group_id"), text(request, "member_id")
+        stored = {place for place, row in self._rows(response) if row.get("error_code") == 0}
+        time = exchange.time + max(exchange.latency or 0, 0)
+        for place, row in self._rows(request):
+            offset = number(row, "committed_offset")
+            if place in stored and offset >= 0:
+                known = self._committed.setdefault(place, {})
+                if group not in known or known[group].time <= time:
+                    known[group] = Committed(offset, time, member, exchange.number)
+
+    def _rows(self, body: Body) -> Iterable[tuple[Place, Body]]:
+        for holder in rows(body, "topics"):
+            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
+            for row in rows(holder, "partitions"):
+                partition = index(row)
+                if partition is not None:
+                    yield (name, partition), row
+
+    # ------------------------------------------------------------ what came of it
+    def of_group(self, group: str) -> dict[Place, list[FetchRun]]:
+        """Return what the members of a group fetched: partition -> runs in the order of time."""
+        found: dict[Place, list[FetchRun]] = {}
+        for (key, partition), by_owner in self._runs.items():
+            mine = [run for runs in by_owner.values() for run in runs if run.line.group == group]
+            if mine:
+                found.setdefault((self._names(key) or key, partition), []).extend(mine)
+        for runs in found.values():
+            runs.sort(key=lambda run: (run.begin, run.first))
+        return found
+
+
+def _before(by_owner: dict[Owner, list[FetchRun]]) -> tuple[Before, ...]:
+    """Return how far those have come who fetched a partition last: of each process what it did last."""
+    latest = [(owner, runs[-1]) for owner, runs in by_owner.items()]
+    since = max((run.end for _, run in latest), default=0) - RECENT
+    return tuple(
+        Before(owner, run.reached, run.end, run.last)
+        for owner, run in latest
+        if run.reached >= 0 and run.end >= since
+    )
+
+
+def _thinned(runs: list[FetchRun]) -> list[FetchRun]:
+    """Put runs together that have the shortest pauses between them, down to half of them."""
+    pauses = sorted(later.begin - run.end for run, later in pairwise(runs) if _goes_on(run, later))
+    longest = pauses[len(pauses) // 2] if pauses else 0
+    kept = runs[:1]
+    for run in runs[1:]:
+        last = kept[-1]
+        if _goes_on(last, run) and run.begin - last.end <= longest:
+            last.take_over(run)
+        else:
+            kept.append(run)
+    return kept[-MOST_RUNS:]
+
+
+def _goes_on(run: FetchRun, later: FetchRun) -> bool:
+    """Whether a run fetches on where another has ended."""
+    back = 0 <= later.offset < run.reached
+    return not (run.open or later.open or back) and run.line.group == later.line.group

@@ -1,0 +1,260 @@
+"""A rebalance, fact by fact: what a block of text, a page and a screen all say below its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from captures.analysis.groups.labels import Labels, partitions, transfers
+from captures.analysis.groups.model import (
+    Awaited,
+    Certainty,
+    GroupTimeline,
+    Kind,
+    Rebalance,
+    TimeoutCause,
+    Trigger,
+    Wait,
+)
+from captures.meaning import words
+from captures.moments import span
+
+SHOWN = 4
+"""Of what there may be many, such as partitions that stopped: so many are named, and the rest counted."""
+EVIDENCE_SHOWN = 12
+
+_ALARMING = frozenset(
+    {
+        Trigger.SESSION_TIMEOUT,
+        Trigger.MAX_POLL_EXCEEDED,
+        Trigger.REBALANCE_TIMEOUT,
+        Trigger.INSTANCE_FENCED,
+        Trigger.COORDINATOR_MOVED,
+    }
+)
+"""What happens when something is wrong, and not because somebody wanted it."""
+
+
+class Tone(Enum):
+    """How a fact is to be shown."""
+
+    PLAIN = "plain"
+    QUIET = "quiet"
+    ODD = "odd"
+    TROUBLE = "trouble"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of a story.
+
+    :ivar title: one or two words
+    """
+
+    title: str
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+def members_now(timeline: GroupTimeline) -> int:
+    """Return how many members a group has in the end, as far as that is known."""
+    ended = [told for told in timeline.rebalances if not told.running]
+    if ended and ended[-1].size is not None:
+        return ended[-1].size
+    # one that fell silent may still be one
+    return sum(member.left is None for member in timeline.members)
+
+
+def tone(told: Rebalance) -> Tone:
+    """Return how alarming a rebalance is."""
+    if told.running or told.trigger in _ALARMING:
+        return Tone.TROUBLE
+    return Tone.ODD if told.trigger is Trigger.UNKNOWN else Tone.PLAIN
+
+
+def took(told: Rebalance, timeline: GroupTimeline) -> str:
+    """Return how long a rebalance took, in words; empty for one that took no time, as when the last member leaves."""
+    if told.running:
+        return f"has not ended after {span(timeline.last - told.time)}"
+    if told.duration is None:
+        return "end not seen"
+    return f"took {span(told.duration)}" if told.duration else ""
+
+
+def manner(told: Rebalance) -> str:
+    """Return ``eager`` or ``cooperative``; empty if that is not known."""
+    return {True: "cooperative", False: "eager", None: ""}[told.cooperative]
+
+
+def who(told: Rebalance, labels: Labels) -> str:
+    """Return what the member that a rebalance is about is called; empty if it is about none."""
+    cause = told.cause
+    return labels.of(cause.member, cause.client) if cause.member or cause.client else ""
+
+
+def facts(
+    told: Rebalance, timeline: GroupTimeline, labels: Labels, *, shown: int | None = SHOWN
+) -> list[Fact]:
+    """Return what is known of a rebalance beside its sentence.
+
+    :param shown: of what there may be many, so many are named; None for all
+    """
+    return [fact for fact in _every(told, timeline, labels, _Cut(shown)) if fact.text]
+
+
+def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _Cut) -> Iterator[Fact]:
+    if told.cause.timeout_cause is TimeoutCause.UNKNOWN:  # others are in the sentence
+        yield Fact("silence", "why it fell silent is not known")
+    for cause in told.causes[1:]:
+        unsure = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
+        yield Fact("also", f"{cause.trigger}: {words.line(cause.sentence)}{unsure}")
+    for each in told.awaited:
+        yield Fact("awaited", _awaited(each, timeline, labels), Tone.TROUBLE)
+    yield Fact("waited", _waits(told, labels, cut))
+    yield Fact("slowest", _slowest(told, labels))
+    yield Fact("moved", _moved(told, labels, cut))
+    yield Fact("stopped", _stopped(told, cut), Tone.ODD)
+    yield Fact("twice", _again(told, cut), Tone.ODD)
+    yield Fact("commits", _failures(told, labels, cut), Tone.TROUBLE)
+    if told.certainty is not Certainty.OBSERVED:
+        yield Fact("or else", words.line("; ".join(told.alternatives)))
+    yield Fact("evidence", cut.numbers(told.evidence), Tone.QUIET)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Joins texts as far as they are to be shown."""
+
+    shown: int | None
+
+    def __call__(self, texts: Sequence[str], gap: str) -> str:
+        return self._joined(texts, gap, self.shown)
+
+    def numbers(self, numbers: Sequence[int]) -> str:
+        texts = [f"#{number}" for number in dict.fromkeys(numbers)]
+        return self._joined(texts, " ", None if self.shown is None else EVIDENCE_SHOWN)
+
+    @staticmethod
+    def _joined(texts: Sequence[str], gap: str, shown: int | None) -> str:
+        rest = len(texts) - len(texts[:shown])
+        return gap.join(texts[:shown]) + (f" +{rest}" if rest else "")
+
+
+def _awaited(each: Awaited, timeline: GroupTimeline, labels: Labels) -> str:
+    parts = [f"{labels.of(each.member, each.client)} for {span(timeline.last - each.since)}"]
+    if each.beats:
+        idle = "does not join" if timeline.kind is Kind.CLASSIC else "does not give its partitions up"
+        parts.append(f"it sent {words.counted(each.beats, 'heartbeat')} meanwhile, and {idle}")
+    if each.deadline is not None:
+        left = each.deadline - timeline.last
+        parts.append(
+            f"the group goes on without it in {span(left)}"
+            if left > 0
+            else f"its time was over {span(-left)} ago"
+        )
+    return "; ".join(parts)
+
+
+def _waits(told: Rebalance, labels: Labels, cut: _Cut) -> str:
+    waits = sorted(told.waits, key=lambda wait: -(wait.total or 0))
+    parts = [(labels.of(wait.member, wait.client), _parts(wait)) for wait in waits]
+    return cut([f"{name} {waited}" for name, waited in parts if waited], "; ")
+
+
+def _parts(wait: Wait) -> str:
+    # who began it knew of it at once
+    named = ("told after", wait.told or None), ("join", wait.join), ("sync", wait.sync)
+    known = words.listed(f"{name} {span(time)}" for name, time in named if time is not None)
+    return " ".join(
+        filter(None, ["" if wait.total is None else span(wait.total), f"({known})" if known else ""])
+    )
+
+
+def _slowest(told: Rebalance, labels: Labels) -> str:
+    """Return who joined last; in the newer kinds of groups nobody waits for all others."""
+    slowest = told.slowest
+    if slowest is None or slowest.late is None or len(told.waits) < 2 or told.kind is not Kind.CLASSIC:
+        return ""
+    return f"{labels.of(slowest.member, slowest.client)} joined {span(slowest.late)} after it began"
+
+
+def _moved(told: Rebalance, labels: Labels, cut: _Cut) -> str:
+    most = len(told.moved) if cut.shown is None else cut.shown
+    found = transfers(told.moved, labels)
+    return cut([f"{partitions(each.places, most)}: {each.before} → {each.after}" for each in found], "; ")
+
+
+def _stopped(told: Rebalance, cut: _Cut) -> str:
+    if not told.stopped:
+        return ""
+    stops = sorted(told.stopped, key=lambda stop: -stop.duration)
+    still = {True: "", False: " and still"}
+    each = [f"{words.line(str(stop.place))} {span(stop.duration)}{still[stop.ended]}" for stop in stops]
+    others = _consumed_on(told.consumed_on) if told.consumed_on else ""
+    return f"{words.counted(len(stops), 'partition')} not consumed: {cut(each, ', ')}{others}"
+
+
+def _consumed_on(count: int) -> str:
+    return "; 1 other was consumed on" if count == 1 else f"; {count:,} others were consumed on"
+
+
+def _again(told: Rebalance, cut: _Cut) -> str:
+    if not told.again:
+        return ""
+    total = sum(each.count for each in told.again)
+    parts = [
+        f"{words.line(str(each.place))} {each.begin}-{each.end - 1} (#{each.number})" for each in told.again
+    ]
+    return f"{words.counted(total, 'offset')} fetched again: {cut(parts, ', ')}"
+
+
+def _failures(told: Rebalance, labels: Labels, cut: _Cut) -> str:
+    if not told.commit_failures:
+        return ""
+    parts = [f"{each.name} {labels.of(each.member)} (#{each.number})" for each in told.commit_failures]
+    return f"{len(told.commit_failures)} failed: {cut(parts, ', ')}"
+
+
+# ---------------------------------------------------------------- storms
+def storms(rebalances: Sequence[Rebalance]) -> list[list[Rebalance]]:
+    """Return rebalances in blocks: those of one storm are one, at the place of its first."""
+    blocks: list[list[Rebalance]] = []
+    begun: dict[tuple[Trigger, str, int], list[Rebalance]] = {}
+    for told in rebalances:
+        key = told.trigger, told.cause.instance or told.cause.client, told.storm
+        block = begun.get(key)
+        if told.storm and block is not None and len(block) < told.storm:
+            block.append(told)
+            continue
+        blocks.append([told])
+        begun[key] = blocks[-1]
+    return blocks
+
+
+def storm_title(block: Sequence[Rebalance], labels: Labels) -> str:
+    """Return what a storm is called: how many, and of what."""
+    cause = block[0].cause
+    name = labels.of("", cause.instance or cause.client)
+    return f"storm of {len(block)} rebalances: {block[0].trigger} {name}".rstrip()
+
+
+def storm_facts(block: Sequence[Rebalance]) -> list[Fact]:
+    """Return what a storm of two or more rebalances cost."""
+    apart = (block[-1].time - block[0].time) // (len(block) - 1)
+    spent = sum(each.duration or 0 for each in block)
+    stops = [stop for each in block for stop in each.stopped]
+    worst = max(stops, key=lambda stop: stop.duration, default=None)
+    longest = "" if worst is None else f"longest {words.line(str(worst.place))} {span(worst.duration)}"
+    again = sum(each.count for told in block for each in told.again)
+    failed = sum(len(each.commit_failures) for each in block)
+    found = [
+        Fact("cost", f"one every {span(apart)}, {span(spent)} spent in rebalances"),
+        Fact("stopped", longest, Tone.ODD),
+        Fact("twice", f"{words.counted(again, 'offset')} fetched again" if again else "", Tone.ODD),
+        Fact("commits", f"{failed} failed" if failed else "", Tone.TROUBLE),
+        Fact(
+            "evidence", _Cut(SHOWN).numbers([each.evidence[0] for each in block if each.evidence]), Tone.QUIET
+        ),
+    ]
+    return [fact for fact in found if fact.text]

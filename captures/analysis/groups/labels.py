@@ -1,0 +1,105 @@
+"""What members and partitions are called where a person reads: as short as tells them apart.
+
+A member is called by its instance ID, or else by its client ID; where several members share that, the end of the
+member ID tells which (``app m-2f9c``). All texts come from the wire, and are made fit for a line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from captures.analysis.groups.model import GroupTimeline, Kind, Move, Place, Rebalance
+from captures.meaning import places, words
+
+_LENGTH = 40
+_NOBODY = "nobody"
+
+
+class Labels:
+    """The names of one group's members."""
+
+    def __init__(self, timeline: GroupTimeline) -> None:
+        shared = Counter(member.name for member in timeline.members)
+        self._labels: dict[str, str] = {}
+        for member in timeline.members:
+            name = words.clipped(words.line(member.name), _LENGTH)
+            alone = shared[member.name] == 1
+            for member_id in (*member.former, member.member):
+                self._labels[member_id] = name if alone else _told_apart(name, member_id)
+
+    def of(self, member_id: str, client: str = "") -> str:
+        """Return what a member is called.
+
+        :param client: client ID, for a member that the timeline does not have
+        """
+        known = self._labels.get(member_id)
+        if known is not None:
+            return known
+        return _told_apart(words.clipped(words.line(client), _LENGTH), member_id)
+
+    def several(self, member_ids: Iterable[str], shown: int = words.SHOWN) -> str:
+        """Return what some members are called, those behind the first counted."""
+        return _some([self.of(member_id) for member_id in member_ids], shown)
+
+
+def _told_apart(name: str, member_id: str) -> str:
+    return f"{name} {words.line(words.member(member_id))}".strip()
+
+
+def counter_of(kind: Kind) -> str:
+    """Return what counts the rebalances of a group: classic groups have generations, newer ones epochs."""
+    return "generation" if kind is Kind.CLASSIC else "epoch"
+
+
+def step(first: Rebalance, last: Rebalance | None = None) -> str:
+    """Return from what to what rebalances led: ``generation 3 → 4``, ``epoch ? → 7``.
+
+    :param last: of several that followed each other
+    """
+    before, after = first.before, (last or first).generation
+    return f"{counter_of(first.kind)} {before if before >= 0 else '?'} → {after if after >= 0 else '?'}"
+
+
+def partitions(found: Iterable[Place], shown: int = words.SHOWN) -> str:
+    """Return partitions by topic: ``orders 0-2,5, logs-1``; topics behind the first ones are counted.
+
+    Tasks of Streams are told as Streams does, ``0_1``, and several of a subtopology as ``0_0-3``; a topic whose name is
+    a number looks the same.
+    """
+    by_topic: dict[str, list[int]] = {}
+    for place in sorted(found):
+        by_topic.setdefault(words.line(place.topic), []).append(place.partition)
+    return _some([_one(topic, numbers) for topic, numbers in by_topic.items()], shown, ", ")
+
+
+def _one(topic: str, numbers: list[int]) -> str:
+    return f"{topic}_{words.ranges(numbers)}" if topic.isdigit() else places.one(topic, numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The partitions that one member gave up to another.
+
+    :ivar before: what the member that had them is called; ``nobody`` if none had, or it is not known
+    :ivar after: likewise
+    """
+
+    before: str
+    after: str
+    places: tuple[Place, ...]
+
+
+def transfers(moved: Iterable[Move], labels: Labels) -> list[Transfer]:
+    """Return what moved by giver and taker, in the order of the moves."""
+    found: dict[tuple[str, str], list[Place]] = {}
+    for move in moved:
+        ends = tuple(labels.of(member) if member else _NOBODY for member in (move.before, move.after))
+        found.setdefault((ends[0], ends[1]), []).append(move.place)
+    return [Transfer(before, after, tuple(sorted(every))) for (before, after), every in found.items()]
+
+
+def _some(texts: list[str], shown: int, gap: str = ", ") -> str:
+    rest = len(texts) - shown
+    return gap.join(texts[:shown]) + (f" +{rest}" if rest > 0 else "")

@@ -1,0 +1,302 @@
+"""The group epoch of a group of a newer kind, counted as its coordinator counts it.
+
+Only members tell of the group epoch: a heartbeat is answered with the member's own, which follows it. So the group
+epoch is at least the highest that was seen. What bumps it by one is known (``GroupMetadataManager`` of Kafka): a new
+member, one that leaves or is removed, another subscription, other partitions. Such bumps are counted as they come; when
+an epoch is seen, it is clear how many there were, and those that nobody announced are looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from captures.analysis.groups.calls import Beat, Call, ModernBeat
+from captures.analysis.groups.model import Kind, Trigger
+from captures.analysis.groups.modern.lanes import ALWAYS, Lane
+from captures.analysis.groups.modern.reasons import Reason, Shown, unknown
+from captures.analysis.groups.modern.removals import Removals
+from captures.analysis.groups.modern.topics import TopicChanges
+from captures.analysis.groups.surroundings import Surroundings
+
+_FIRST = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class Bump:
+    """The group epoch went up.
+
+    :ivar reasons: all that is known of why, that which came first in front; never empty
+    :ivar generation: group epoch that it led to; -1 if not known
+    :ivar before: likewise
+    :ivar width: by how much it went up: more than one if nothing explains some of it
+    :ivar late: whether the member that joined was not answered with this epoch, but had to wait for it
+    """
+
+    time: int
+    reasons: list[Reason]
+    generation: int = -1
+    before: int = -1
+    width: int = 1
+    late: bool = False
+
+
+@dataclass(slots=True)
+class Counting:
+    """Numbers bumps.
+
+    :ivar sure: highest epoch that was seen; -1 if none
+    :ivar open: bumps since then, whose epochs follow from it
+    """
+
+    bumps: list[Bump] = field(default_factory=list)
+    sure: int = -1
+    open: list[Bump] = field(default_factory=list)
+
+    @property
+    def latest(self) -> int:
+        """The group epoch, as far as known; -1 if it is not."""
+        return self.open[-1].generation if self.open and self.sure >= 0 else self.sure
+
+    def add(self, *bumps: Bump) -> None:
+        """Count bumps whose epochs were not seen yet, among those that are open, in the order of time."""
+        self.bumps += bumps
+        self.open = sorted([*self.open, *bumps], key=lambda bump: bump.time)
+        self._number()
+
+    def follow(self, epoch: int, begun: int) -> None:
+        """Take the first epoch that is seen for the one before all bumps so far, but those before a moment led to it.
+
+        :param begun: when the member joined that has it: it was told by an answer after that
+        """
+        self.sure = epoch - sum(bump.width for bump in self.open if bump.time <= begun)
+        self._number()
+
+    def begin(self, epoch: int) -> None:
+        """Take the first epoch that is seen for the one that all bumps so far led to."""
+        self.sure = epoch - sum(bump.width for bump in self.open)
+        self._number()
+        self.seen(epoch)
+
+    def restart(self, bump: Bump, epoch: int) -> None:
+        """Begin anew, with a bump that led to an epoch: the group was deleted in between, or nothing was known."""
+        bump.generation = epoch
+        self.bumps.append(bump)
+        self.sure, self.open = epoch, []
+
+    def seen(self, epoch: int) -> None:
+        """Note that an epoch was seen, which is accounted for."""
+        self.sure = max(self.sure, epoch)
+        self.open = [bump for bump in self.open if bump.generation > epoch]
+
+    def _number(self) -> None:
+        epoch = self.sure
+        for bump in self.open if epoch >= 0 else ():
+            bump.before, bump.generation = epoch, epoch + bump.width
+            epoch = bump.generation
+
+
+class EpochCounter:
+    """Counts the epochs of a group, and finds the reasons of bumps that nobody announced.
+
+    :param lanes: everybody who was seen; may grow
+    :param calls: by member ID, in the order of their requests
+    :ivar began_before: whether the group was there before the capture
+    :ivar first: epoch in which the capture begins, if it was; -1 if not
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        scene: Surroundings,
+        lanes: Sequence[Lane],
+        calls: Mapping[str, Sequence[Call]],
+    ) -> None:
+        self.counting = Counting()
+        self.removals = Removals(lanes, calls)
+        self.topics = TopicChanges(kind, scene, lanes, self._is_whole)
+        self.began_before = False
+        self.first = -1
+        self._kind = kind
+        self._scene = scene
+        self._lanes = lanes
+
+    @property
+    def latest(self) -> int:
+        """The group epoch, as far as known; -1 if it is not."""
+        return self.counting.latest
+
+    @property
+    def from_the_first(self) -> bool:
+        """Whether the group was seen from its first member on: groups begin with epoch 1, or 2 since Kafka 4.3."""
+        bumps = self.counting.bumps
+        return not self.began_before and (not bumps or bumps[0].generation <= _FIRST)
+
+    def bumped(self, reason: Reason) -> None:
+        """Count a bump that something made."""
+        self.counting.add(Bump(time=reason.time, reasons=[reason]))
+
+    def removed(self, lane: Lane, call: Call) -> None:
+        """Count the bump by which somebody was removed whom the coordinator does not know any more."""
+        reason = self.removals.known_gone(lane, self.bounded(self.plain(call)))
+        heard = lane.silent_since(call.time) or 0
+        # a bump that nothing explained may have been this one
+        open_question = next((bump for bump in self.counting.bumps if _is_unexplained(bump, heard)), None)
+        if open_question is None:
+            self.bumped(reason)
+        else:
+            reason.time = open_question.time
+            reason.numbers = (*open_question.reasons[0].numbers, *reason.numbers)
+            reason.silence = None if reason.silence is None else max(reason.time - heard, 0)
+            open_question.reasons = [reason]
+        self.removals.taken(reason)
+
+    def joined(self, reason: Reason, epoch: int, shown: Shown, *, alone: bool, waits: bool = False) -> None:
+        """Count the bump of a member that joined.
+
+        :param epoch: that it was answered with
+        :param alone: whether nobody else was a member
+        :param waits: whether it was not told yet what it is to have
+        """
+        counting = self.counting
+        bump = Bump(time=reason.time, reasons=[reason])
+        # Kafka 4.3 begins with epoch 1, and answers the first member with that if it has not worked out what it is to
+        # have yet: regular expressions are resolved, and tasks of a streams group assigned, after a moment
+        bump.late = waits and epoch <= 1 and self._kind is not Kind.SHARE
+        if epoch <= 0:
+            counting.add(
+                bump
+            )  # the mock cluster of librdkafka answers so before it has worked the assignment out
+        elif not counting.open and counting.sure < 0:
+            counting.restart(bump, epoch)
+        elif self._is_another(epoch, alone=alone, waits=waits):
+            for lane in self._lanes:
+                if lane is not reason.lane:
+                    lane.ends(reason.time, expelled=True)
+            counting.restart(bump, epoch)
+        elif counting.sure < 0:
+            counting.add(bump)
+            counting.begin(epoch)
+        else:
+            if epoch - counting.latest > 1:
+                self.hidden(epoch - counting.latest - 1, shown)
+            counting.add(bump)
+            counting.seen(epoch)
+
+    def _is_another(self, epoch: int, *, alone: bool, waits: bool) -> bool:
+        """Whether a join is answered by another group of the same name: epochs only grow, until a group is deleted."""
+        return epoch < self.counting.sure or (alone and not waits and epoch <= self.latest)
+
+    def observe(self, epoch: int, shown: Shown, begun: int = ALWAYS) -> None:
+        """Take in that a member has an epoch.
+
+        :param begun: when it joined, if that was seen
+        """
+        counting = self.counting
+        if epoch <= 0:
+            return
+        if counting.sure < 0:
+            if begun == ALWAYS:
+                self.began_before, self.first = True, epoch
+            counting.follow(epoch, begun)
+            return
+        hidden = epoch - counting.latest
+        if hidden > 0 and self._came_late(shown):
+            hidden -= 1
+        if hidden > 0:
+            self.hidden(hidden, shown)
+        counting.seen(epoch)
+
+    def hidden(self, count: int, shown: Shown) -> None:
+        """Count bumps that nobody announced."""
+        shown = self.bounded(shown)
+        bumps = [Bump(time=reason.time, reasons=[reason]) for reason in self._explain(count, shown)]
+        rest = count - len(bumps)
+        if rest:
+            reason = unknown(shown, rest, self._new_coordinator(shown.time))
+            bumps.append(Bump(time=reason.time, reasons=[reason], width=rest))
+        self.counting.add(*bumps)
+
+    def displace(self, lane: Lane, shown: Shown) -> None:
+        """Note who must have been removed, since another has its partitions: they are not given to two (KIP-848)."""
+        bumps = self.counting.bumps
+        if self._kind is Kind.SHARE or not shown.gained or not bumps:
+            return
+        for other in self.removals.displaced(lane, shown):
+            reason = self.removals.timed_out(other, self.bounded(shown))
+            bumps[-1].reasons.append(reason)
+            self.removals.taken(reason)
+
+    def resolve(self, time: int) -> None:
+        """Count the bump that a pattern makes after one of its topics was deleted, if it was by then."""
+        reason = self.topics.resolved(time)
+        if reason is not None:
+            self.bumped(reason)
+
+    def plain(self, call: Call) -> Shown:
+        """Return a call as one that shows nothing but an epoch."""
+        return Shown(call.time, call.number)
+
+    def bounded(self, shown: Shown) -> Shown:
+        """Return what a call shows with the moment before which it was not so."""
+        return replace(shown, since=self._since(shown.time))
+
+    def _explain(self, count: int, shown: Shown) -> list[Reason]:
+        sure, perhaps = self.removals.found(shown)
+        chosen = [*sure, *self.topics.found(shown), *perhaps][:count]
+        removed = any(reason.gone for reason in chosen)
+        if len(chosen) < count and (given := self.topics.given_out(shown, removed=removed)) is not None:
+            chosen.append(given)
+        for reason in chosen:
+            self.removals.taken(reason)
+            self.topics.taken(reason)
+        return chosen
+
+    def _came_late(self, shown: Shown) -> bool:
+        """Give the first member's join the epoch that it had to wait for."""
+        bumps = self.counting.bumps
+        if len(bumps) != 1 or not bumps[0].late or self.began_before:
+            return False
+        bump = bumps[0]
+        bump.late = False
+        bump.before, bump.generation = bump.generation, bump.generation + 1
+        bump.reasons[0].numbers = (*bump.reasons[0].numbers, shown.number)
+        self.counting.sure = bump.generation
+        return True
+
+    def _since(self, time: int) -> int:
+        """Return the latest moment before another at which the group epoch was what it is known to be."""
+        latest, bumps = self.latest, self.counting.bumps
+        since = bumps[-1].time if bumps else ALWAYS
+        for lane in self._lanes:
+            call = lane.call_before(time) if lane.alive else None
+            epoch = call.epoch if isinstance(call, ModernBeat) else None
+            if isinstance(call, Beat) and not call.error:
+                epoch = call.generation
+            if isinstance(call, ModernBeat | Beat) and epoch == latest and call.last_end is not None:
+                known = call.last_end if call.last_end < time else max(call.at, time - lane.pace)
+                since = max(since, known)
+        return min(since, time) if since else time
+
+    def _new_coordinator(self, time: int) -> str:
+        """Return the broker that became the coordinator since the last bump; empty if none did."""
+        bumps = self.counting.bumps
+        since = bumps[-1].time if bumps else 0
+        moved = [seen for seen in self._scene.coordinators[1:] if since < seen.time <= time]
+        return moved[-1].broker if moved else ""
+
+    def _is_whole(self) -> bool:
+        """Whether nothing tells so far of members that were not captured."""
+        return self.from_the_first and not any(
+            reason.trigger is Trigger.UNKNOWN for bump in self.counting.bumps for reason in bump.reasons
+        )
+
+
+def _is_unexplained(bump: Bump, since: int) -> bool:
+    """Whether nothing is known of what made a bump, after a moment."""
+    return (
+        bump.time >= since
+        and bump.width == 1
+        and bump.reasons[0].trigger is Trigger.UNKNOWN
+        and (bump.reasons[0].lane is None)
+    )

@@ -1,0 +1,245 @@
+"""What the heartbeats of a group of a newer kind say, read in the order in which they were over."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from captures.analysis.groups.calls import Beat, Call, Join, Leave, ModernBeat, Sync
+from captures.analysis.groups.model import Certainty, Kind, Place, Trigger
+from captures.analysis.groups.modern.classic import ClassicMembers
+from captures.analysis.groups.modern.counting import EpochCounter
+from captures.analysis.groups.modern.lanes import ALWAYS, Lane
+from captures.analysis.groups.modern.reasons import Reason, Shown, did, problems
+from captures.analysis.groups.modern.removals import UNKNOWN_MEMBER
+from captures.analysis.groups.modern.roster import Roster
+from captures.analysis.groups.surroundings import Surroundings
+from captures.moments import span
+
+LEAVE, LEAVE_FOR_A_WHILE = -1, -2
+"""Member epochs of requests by which a member leaves, and a static one that will come back (KIP-848)."""
+UNRELEASED_INSTANCE_ID = 111
+
+
+class Epochs:
+    """Reads the calls of a group.
+
+    :param calls: all of them
+    :param members: who is a member when they begin, as far as known
+    :param epoch: group epoch then; -1 if not known
+    :ivar status: latest problems of a streams group: code and text
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        scene: Surroundings,
+        calls: Sequence[Call],
+        members: Iterable[Lane] = (),
+        epoch: int = -1,
+    ) -> None:
+        self.kind = kind
+        self.roster = Roster(kind)
+        self.status: tuple[tuple[int, str], ...] = ()
+        self._scene = scene
+        self._names: dict[str, str] = {}
+        self._calls = sorted(calls, key=lambda call: (call.at, call.number))
+        self._of_member: dict[str, list[Call]] = {}
+        for call in sorted(calls, key=lambda call: (call.time, call.number)):
+            self._of_member.setdefault(call.member, []).append(call)
+        self.counter = EpochCounter(kind, scene, self.roster.lanes, self._of_member)
+        self._classic = ClassicMembers(self.roster, self.counter)
+        self.counter.counting.sure = epoch
+        for lane in members:
+            self.roster.take(lane)
+            self.counter.topics.assigned(lane.states[-1].assigned or ())
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """Everybody who was seen."""
+        return self.roster.lanes
+
+    def read(self) -> None:
+        """Read all of them."""
+        for call in self._calls:
+            self.counter.resolve(call.at)
+            if isinstance(call, ModernBeat):
+                self._beat(call if self.kind is Kind.STREAMS else self._named(call))
+            elif isinstance(call, Join | Sync | Beat | Leave):
+                self._classic.take(call)
+        self.counter.resolve(self._scene.now)
+
+    def last_to_go(self, closing: Call) -> Reason | None:
+        """Return how the last member of the new kind went, and take its bump back: the group became a classic one.
+
+        :param closing: first call to the classic group
+        """
+        counting = self.counter.counting
+        shown = self.counter.bounded(self.counter.plain(closing))
+        silent = self.counter.removals.expired((lane for lane in self.lanes if not lane.classic), shown)
+        for bump in reversed(counting.open):
+            reason = bump.reasons[0]
+            if reason.gone and reason.lane is not None and not reason.lane.classic and silent is None:
+                counting.open.remove(bump)
+                counting.bumps.remove(bump)
+                return reason
+        return silent
+
+    def _beat(self, beat: ModernBeat) -> None:
+        if beat.error == UNRELEASED_INSTANCE_ID:
+            self.counter.removals.refusals.add(beat)
+        elif beat.error == UNKNOWN_MEMBER:
+            self._classic.not_known(beat)
+        elif beat.error or not beat.member:
+            return  # what the coordinator refuses changes nothing
+        elif beat.generation in (LEAVE, LEAVE_FOR_A_WHILE):
+            self._leaves(beat)
+        elif beat.generation > 0:
+            # where the answer was not captured, the request has the epoch of the one before
+            self._lives_on(beat, beat.generation if beat.epoch is None else beat.epoch)
+        elif beat.generation == 0 and beat.epoch is None:
+            self._joins_unseen(beat)
+        elif beat.generation == 0 and beat.epoch is not None:
+            self._joins(beat, beat.epoch)
+
+    def _named(self, beat: ModernBeat) -> ModernBeat:
+        """Return a heartbeat with the names of topics whose IDs nobody had told the name of when it was read."""
+        owned, assigned = self._with_names(beat.owned), self._with_names(beat.assigned)
+        if owned == beat.owned and assigned == beat.assigned:
+            return beat
+        return replace(beat, owned=owned, assigned=assigned)
+
+    def _with_names(self, places: frozenset[Place] | None) -> frozenset[Place] | None:
+        for topic in {place.topic for place in places or ()} - self._names.keys():
+            self._names[topic] = self._scene.names(topic) or topic
+        return places and frozenset(Place(self._names[place.topic], place.partition) for place in places)
+
+    # ------------------------------------------------------------ leaving
+    def _leaves(self, beat: ModernBeat) -> None:
+        lane = self.roster.known(beat)
+        if not lane.alive:
+            return
+        lane.last = max(lane.last, beat.time)
+        if beat.generation == LEAVE_FOR_A_WHILE:
+            lane.paused = beat.time
+            return
+        reason = self._why_left(lane, beat)
+        lane.ends(beat.time)
+        self.counter.bumped(reason)
+
+    def _why_left(self, lane: Lane, beat: ModernBeat) -> Reason:
+        reason = did(Trigger.MEMBER_LEFT, "left", lane, beat)
+        reason.gone = True
+        again = self._again(beat)
+        if again is not None:
+            reason.trigger, reason.certainty = Trigger.MAX_POLL_EXCEEDED, Certainty.POSSIBLE
+            reason.text = (
+                f"left, and joined again after {span(again - beat.time)}: it does so if its application did not poll "
+                "within max.poll.interval.ms"
+            )
+            reason.alternatives = ("its application unsubscribed, and subscribed again",)
+        return reason
+
+    def _again(self, beat: ModernBeat) -> int | None:
+        """Return when a member that leaves joins again with the same ID; None if it does not."""
+        calls = self._of_member[beat.member]
+        for call in calls[bisect_right(calls, beat.time, key=lambda call: call.time) :]:
+            if isinstance(call, ModernBeat) and call.generation == 0 and not call.error:
+                return call.time
+        return None
+
+    # ------------------------------------------------------------ joining
+    def _joins(self, beat: ModernBeat, epoch: int) -> None:
+        roster, counter = self.roster, self.counter
+        alone = roster.alone
+        lane = roster.find(beat.member, beat.instance)
+        was_there = lane is not None and lane.alive
+        if lane is None:
+            lane = roster.enter(beat)
+        changed = roster.subscribe(lane, beat)
+        roster.enrol(lane, beat.member, beat.time)
+        shown = replace(counter.plain(beat), gained=beat.assigned or frozenset())
+        if was_there and (epoch <= counter.latest or not beat.instance):
+            # it takes its place again, and the group goes on as it was
+            counter.observe(epoch, shown, lane.lives[-1].begin)
+        elif beat.instance and not was_there and self._only_returns(lane, epoch):
+            lane.lives[-1].begin = ALWAYS
+        else:
+            reason = self._why_joined(lane, beat, returned=was_there, changed=changed)
+            counter.joined(reason, epoch, shown, alone=alone, waits=not beat.assigned)
+        self._answered(lane, beat, epoch, shown)
+
+    def _joins_unseen(self, beat: ModernBeat) -> None:
+        """Take in that somebody joined, the answer to which was not captured: it goes on as a member."""
+        calls = self._of_member[beat.member]
+        place = bisect_right(calls, beat.time, key=lambda call: call.time)
+        if not any(isinstance(call, ModernBeat) and call.generation > 0 for call in calls[place : place + 1]):
+            return
+        lane = self.roster.find(beat.member, beat.instance)
+        was_there = lane is not None and lane.alive
+        if lane is None:
+            lane = self.roster.enter(beat)
+        self.roster.subscribe(lane, beat)
+        self.roster.enrol(lane, beat.member, beat.time)
+        lane.heard(beat)
+        if not was_there:
+            reason = self._why_joined(lane, beat, returned=False, changed="")
+            reason.certainty = Certainty.INFERRED
+            self.counter.bumped(reason)
+
+    def _only_returns(self, lane: Lane, epoch: int) -> bool:
+        """Whether a static member that is new to the capture was a member before: the epoch stays what it was."""
+        counting = self.counter.counting
+        unchanged = epoch == counting.sure and not counting.open
+        return len(lane.lives) == 1 and unchanged and self.counter.began_before
+
+    def _why_joined(self, lane: Lane, beat: ModernBeat, *, returned: bool, changed: str) -> Reason:
+        text = "joined again" if len(lane.lives) > 1 else "joined"
+        trigger = Trigger.MEMBER_JOINED
+        if returned:
+            trigger, text = Trigger.STATIC_MEMBER_RETURNED, "came back"
+        if changed:
+            text += f", and {changed}"
+        told = problems(beat.status)
+        if told:
+            text += f"; the coordinator says {told}"
+        reason = did(trigger, text, lane, beat)
+        reason.joined = not returned
+        return reason
+
+    # ------------------------------------------------------------ living on
+    def _lives_on(self, beat: ModernBeat, epoch: int) -> None:
+        lane = self.roster.known(beat)
+        if not lane.alive:
+            self.roster.enrol(lane, beat.member, beat.time)
+        shown = self._shown(lane, beat)
+        self.counter.observe(beat.generation, self.counter.plain(beat), lane.lives[-1].begin)
+        changed = self.roster.subscribe(lane, beat)
+        if changed:
+            self.counter.bumped(did(Trigger.SUBSCRIPTION_CHANGED, changed, lane, beat))
+        self.counter.observe(epoch, shown)
+        if self.counter.latest <= epoch and _asks_back(lane, beat, epoch):
+            self.counter.hidden(1, shown)
+        self._answered(lane, beat, epoch, shown)
+
+    def _answered(self, lane: Lane, beat: ModernBeat, epoch: int, shown: Shown) -> None:
+        self.counter.displace(lane, shown)
+        self.counter.topics.assigned(self.roster.answered(lane, beat, epoch))
+        self.counter.topics.status((code for code, _ in beat.status), beat.number)
+        self.status = beat.status
+
+    def _shown(self, lane: Lane, beat: ModernBeat) -> Shown:
+        had = (lane.state.assigned if lane.state is not None else None) or frozenset()
+        has = had if beat.assigned is None else beat.assigned
+        gained = has - had if lane.states else frozenset[Place]()
+        codes = tuple(code for code, _ in beat.status)
+        return replace(self.counter.plain(beat), gained=gained, lost=had - has, status=codes)
+
+
+def _asks_back(lane: Lane, beat: ModernBeat, epoch: int) -> bool:
+    """Whether a member is to give partitions up, in the epoch that it has already."""
+    state = lane.state
+    if state is None or state.epoch != epoch or state.assigned is None or beat.assigned is None:
+        return False
+    return bool(state.assigned - beat.assigned)

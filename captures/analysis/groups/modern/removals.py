@@ -1,0 +1,245 @@
+"""Members of groups of the newer kinds that were removed without their doing: silent ones, and ones that were too slow.
+
+No message says so. A session timeout, which is a setting of the broker that no heartbeat tells, shows in an epoch bump
+after a member fell silent; that a member did not give up its partitions within its rebalance timeout shows in the same
+way after it was asked to. What a member that was removed hears when it comes back is UNKNOWN_MEMBER_ID.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from captures.analysis.groups.calls import Call, ModernBeat
+from captures.analysis.groups.labels import partitions
+from captures.analysis.groups.model import Certainty, Place, Trigger
+from captures.analysis.groups.modern.lanes import Lane, latest
+from captures.analysis.groups.modern.reasons import Reason, Shown
+from captures.meaning import words
+from captures.moments import span
+
+UNKNOWN_MEMBER = 25
+
+_SURE = 5
+"""A member that missed so many heartbeats is gone for sure; the session timeout is never shorter."""
+_DEFAULT = 45_000_000_000
+"""ns; ``group.consumer.session.timeout.ms`` and those of share and streams groups by default."""
+_ROUND = (10_000_000_000, 5_000_000_000, 1_000_000_000, 100_000_000)
+"""ns; what people set timeouts to."""
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Joins that were refused because the instance ID was still taken (UNRELEASED_INSTANCE_ID).
+
+    :ivar known: instance ID -> time and number of the exchange
+    """
+
+    known: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def add(self, call: Call) -> None:
+        """Note one."""
+        if call.instance:
+            self.known.setdefault(call.instance, []).append((call.time, call.number))
+
+    def between(self, instance: str | None, begin: int, end: int) -> tuple[int, ...]:
+        """Return the numbers of those of an instance in a time."""
+        return tuple(number for time, number in self.known.get(instance or "", ()) if begin <= time <= end)
+
+
+@dataclass(slots=True)
+class SessionTimeout:
+    """The session timeout of a group, as far as it shows.
+
+    :ivar low: ns, it is more than that
+    :ivar high: ns, it is not more than that; None if nothing is known
+    """
+
+    low: int = 0
+    high: int | None = None
+
+    def ended(self, low: int, high: int) -> int:
+        """Return after how long a session ended: the roundest number of seconds that all that was seen allows.
+
+        :param low: ns without a heartbeat after which it had not ended, as far as known
+        :param high: ns after which it had
+        """
+        least, most = self._bounds(low, high)
+        if least < _DEFAULT <= most:
+            return _DEFAULT
+        if most - least > most // 2:
+            return most  # that tells too little
+        rounded = (most // step * step for step in _ROUND)
+        return next((known for known in rounded if known > least), most)
+
+    def learn(self, low: int, high: int) -> None:
+        """Note the bounds of a session that did end."""
+        self.low, self.high = self._bounds(low, high)
+
+    def _bounds(self, low: int, high: int) -> tuple[int, int]:
+        most = high if self.high is None else min(high, self.high)
+        least = max(low, self.low)
+        # else the setting has changed, or it was something else
+        return (least, most) if least < most else (low, high)
+
+
+class Removals:
+    """Finds members that were removed.
+
+    :param lanes: everybody who was seen; may grow
+    :param calls: by member ID, in order: what came of a silent member later
+    """
+
+    def __init__(self, lanes: Sequence[Lane], calls: Mapping[str, Sequence[Call]]) -> None:
+        self.refusals = Refusals()
+        self._lanes = lanes
+        self._calls = calls
+        self._session = SessionTimeout()
+
+    def found(self, shown: Shown) -> tuple[list[Reason], list[Reason]]:
+        """Return members whose removal may have made the bump that is shown: surely gone, and perhaps gone."""
+        sure: list[Reason] = []
+        perhaps: list[Reason] = []
+        for lane in self._lanes:
+            if not lane.alive or not self._vanishes(lane, shown.time):
+                continue
+            silence = self._silence_of(lane, shown.time)
+            if (late := self._late(lane, shown)) is not None:
+                sure.append(late)
+            elif silence > lane.patience or lane.paused is not None:
+                is_sure = silence > _SURE * lane.pace or bool(_places_of(lane) & shown.gained)
+                (sure if is_sure else perhaps).append(self._timed_out(lane, shown, silence))
+        # those who were silent longest must have gone first
+        sure.sort(key=_silence)
+        perhaps.sort(key=_silence)
+        return sure, perhaps
+
+    def known_gone(self, lane: Lane, shown: Shown) -> Reason:
+        """Return why a member is none any more, as its coordinator answers it (UNKNOWN_MEMBER_ID)."""
+        late = self._late(lane, shown)
+        if late is not None:
+            return late
+        silence = self._silence_of(lane, shown.time)
+        if silence > lane.patience:
+            return self._timed_out(lane, shown, silence)
+        return Reason(
+            trigger=Trigger.UNKNOWN,
+            certainty=Certainty.POSSIBLE,
+            time=shown.time,
+            text="was no member any more, though it had not been silent",
+            lane=lane,
+            member=lane.member,
+            numbers=(shown.number,),
+            gone=True,
+            alternatives=(
+                "it did not give up partitions within its rebalance timeout",
+                "it was removed by an administrator",
+                "the group was deleted",
+                "its coordinator lost it",
+            ),
+        )
+
+    def expired(self, lanes: Iterable[Lane], shown: Shown) -> Reason | None:
+        """Return why the last of some members that did not leave is none any more; None if all of them left."""
+        alive = [lane for lane in lanes if lane.alive]
+        reasons = [self.timed_out(lane, shown) for lane in alive]
+        for reason in reasons:
+            self.taken(reason)
+        return max(reasons, key=lambda reason: reason.time, default=None)
+
+    def displaced(self, lane: Lane, shown: Shown) -> list[Lane]:
+        """Return which silent members must have been removed, as their partitions are given to another one."""
+        found = []
+        for other in self._lanes:
+            if other is lane or not other.alive or not _places_of(other) & shown.gained:
+                continue
+            silence = self._silence_of(other, shown.time)
+            if silence > other.patience and self._vanishes(other, shown.time):
+                found.append(other)
+        return found
+
+    def timed_out(self, lane: Lane, shown: Shown) -> Reason:
+        """Return the reason if a silent member was removed."""
+        return self._timed_out(lane, shown, self._silence_of(lane, shown.time))
+
+    def _late(self, lane: Lane, shown: Shown) -> Reason | None:
+        """Return the reason if a member did not give up its partitions within its rebalance timeout."""
+        state, timeout = lane.state, lane.rebalance_timeout
+        if state is None or state.since is None or timeout is None or shown.time - state.since < timeout:
+            return None
+        return Reason(
+            trigger=Trigger.REBALANCE_TIMEOUT,
+            certainty=Certainty.INFERRED,
+            time=min(max(state.since + timeout, shown.earliest), shown.time),
+            text=f"did not give up {partitions(state.held_back)} within its rebalance timeout of {span(timeout)} "
+            "and was removed",
+            lane=lane,
+            member=lane.member,
+            numbers=(state.number, shown.number),
+            gone=True,
+        )
+
+    def _timed_out(self, lane: Lane, shown: Shown, silence: int) -> Reason:
+        heard = shown.time - silence
+        bounds = max(shown.earliest - heard, 0), silence
+        told = lane.session_timeout
+        silence = told if told is not None and told <= silence else self._session.ended(*bounds)
+        last = lane.last_number(shown.time)
+        refused = self.refusals.between(lane.instance, heard, shown.time)
+        return Reason(
+            trigger=Trigger.SESSION_TIMEOUT,
+            certainty=Certainty.INFERRED,
+            time=heard + silence,
+            text=_beside(lane, len(refused)),
+            lane=lane,
+            member=lane.member,
+            numbers=(*(() if last is None else (last,)), *refused, shown.number),
+            silence=silence,
+            bounds=None if told is not None else bounds,
+            gone=True,
+        )
+
+    def taken(self, reason: Reason) -> None:
+        """Note that a reason was the right one: the member that it is about is none any more."""
+        if reason.gone and reason.lane is not None:
+            reason.lane.ends(reason.time, expelled=True)
+        if reason.bounds is not None:
+            self._session.learn(*reason.bounds)
+
+    def _vanishes(self, lane: Lane, time: int) -> bool:
+        """Whether a member is not heard as such any more after a moment."""
+        calls = self._calls.get(lane.member, [])
+        place = bisect_right(calls, time, key=lambda call: call.time)
+        for call in calls[max(place - 1, 0) :]:
+            if latest(call) >= time:
+                gone = call.error == UNKNOWN_MEMBER or (isinstance(call, ModernBeat) and call.generation == 0)
+                return gone and call.time > time
+        return True
+
+    @staticmethod
+    def _silence_of(lane: Lane, time: int) -> int:
+        heard = lane.paused if lane.paused is not None else lane.silent_since(time)
+        return 0 if heard is None else time - heard
+
+
+def _beside(lane: Lane, refused: int) -> str:
+    """Return what is to be said of a session timeout beside that it was one."""
+    told = []
+    if lane.paused is not None:
+        told.append("it had left for a while (member epoch -2), and did not come back in time")
+    if refused:
+        were = "was" if refused == 1 else "were"
+        told.append(
+            f"{words.counted(refused, 'join')} with its instance ID {were} refused meanwhile, "
+            "as it still counted as a member"
+        )
+    return "; ".join(told)
+
+
+def _silence(reason: Reason) -> int:
+    return -(reason.silence or 0)
+
+
+def _places_of(lane: Lane) -> frozenset[Place]:
+    return (lane.state.assigned if lane.state is not None else None) or frozenset()

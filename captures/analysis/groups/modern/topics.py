@@ -1,0 +1,237 @@
+"""Topics that change under a group of a newer kind, so that its coordinator bumps the epoch.
+
+A message may tell it: an administrator's, or metadata that a client asked for. Otherwise it shows in what members are
+given: partitions that there were not before, tasks of a streams group whose internal topics had been missing,
+partitions of a share group whose state had to be set up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from captures.analysis.groups.labels import partitions
+from captures.analysis.groups.model import Certainty, Kind, Place, Trigger
+from captures.analysis.groups.modern.lanes import Lane
+from captures.analysis.groups.modern.reasons import MISSING, Reason, Shown
+from captures.analysis.groups.surroundings import Surroundings
+from captures.meaning import words
+
+_RESOLVED = 10_000_000_000
+"""ns after which a pattern has been resolved anew, if members send heartbeats."""
+_NOTICED = 10_000_000_000
+"""ns after a bump within which clients notice what happened to their topics."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicReason(Reason):
+    """A bump because of topics.
+
+    :ivar topic: that a message told of; empty if none did
+    :ivar told_by: number of the exchange with that message: each explains one bump
+    :ivar deleted: whether the topic is not there any more
+    """
+
+    topic: str = ""
+    told_by: int = 0
+    deleted: bool = False
+
+
+class TopicChanges:
+    """Finds changes of topics that made bumps.
+
+    :param lanes: everybody who was seen; may grow
+    :param whole: tells whether all members were seen, as far as known
+    """
+
+    def __init__(
+        self, kind: Kind, scene: Surroundings, lanes: Sequence[Lane], whole: Callable[[], bool]
+    ) -> None:
+        self._kind = kind
+        self._scene = scene
+        self._lanes = lanes
+        self._whole = whole
+        self._used: set[tuple[str, int]] = set()
+        self._had: dict[str, set[int]] = {}
+        self._missing: int | None = None
+        self._resolving: tuple[int, str, int] | None = None
+
+    def assigned(self, places: Iterable[Place]) -> None:
+        """Note that a member was to have partitions."""
+        for place in places:
+            self._had.setdefault(place.topic, set()).add(place.partition)
+
+    def status(self, codes: Iterable[int], number: int) -> None:
+        """Note the problems that a streams group has."""
+        if not MISSING.isdisjoint(codes):
+            self._missing = number
+
+    def found(self, shown: Shown) -> list[TopicReason]:
+        """Return changes that may have made the bump that is shown, the surest first."""
+        news = self._told(shown) or self._appeared(shown)
+        every = (self.resolved(shown.time, bumped=True), news, self._completed(shown))
+        return [reason for reason in every if reason is not None]
+
+    def taken(self, reason: Reason) -> None:
+        """Note that a reason was the right one."""
+        if not isinstance(reason, TopicReason):
+            return
+        if not reason.topic:
+            self._missing = None
+            return
+        self._used.add((reason.topic, reason.told_by))
+        if reason.deleted and self._by_pattern(reason.topic):
+            self._resolving = reason.time, reason.topic, reason.told_by
+
+    # ------------------------------------------------------------ told by a message
+    def _told(self, shown: Shown) -> TopicReason | None:
+        fresh = {place.topic for place in shown.gained} - self._had.keys() if self._whole() else set[str]()
+        concerned = {place.topic for place in shown.gained | shown.lost}
+        for topic in sorted(self._of_interest() | concerned):
+            before = 0 if topic in fresh else None
+            until = shown.time + (_NOTICED if topic in concerned else 0)
+            for seen in self._scene.partitions.changes(topic):
+                if seen.time > until:
+                    break
+                new = (topic, seen.number) not in self._used and self._begun(seen.time)
+                if new and before is not None and _is_news(before, seen.partitions):
+                    return _changed(
+                        replace(shown, since=max(shown.earliest, min(seen.time, shown.time))),
+                        _news(topic, before, seen.partitions),
+                        Certainty.OBSERVED,
+                        seen.number,
+                        topic=topic,
+                        told_by=seen.number,
+                        deleted=not seen.partitions,
+                    )
+                before = seen.partitions
+        return None
+
+    def _of_interest(self) -> set[str]:
+        return self._had.keys() | {topic for lane in self._lanes for topic in lane.topics or ()}
+
+    def _begun(self, time: int) -> bool:
+        """Whether somebody was a member at a moment."""
+        return any(lane.first <= time for lane in self._lanes)
+
+    # ------------------------------------------------------------ shown by what members are given
+    def _appeared(self, shown: Shown) -> TopicReason | None:
+        """Return the reason if partitions appear that there were not before."""
+        if self._kind is not Kind.CONSUMER or not self._had:
+            return None
+        fresh = {place for place in shown.gained if place.topic not in self._had} if self._whole() else ()
+        grown = {place for place in shown.gained if self._came_to_be(place, shown)}
+        if not grown and not fresh:
+            return None
+        news = "the topic has more partitions than before" if grown else "the topic is new to the group"
+        return _changed(shown, f"{partitions(grown or fresh)} came to be: {news}", Certainty.INFERRED)
+
+    def _came_to_be(self, place: Place, shown: Shown) -> bool:
+        """Whether a partition comes after all that its topic had."""
+        had = self._had.get(place.topic)
+        if had is None or place.partition in had:
+            return False
+        count = self._scene.partitions.at(place.topic, shown.earliest)
+        if count is None and self._whole():
+            count = max(had) + 1
+        return count is not None and 0 < count <= place.partition
+
+    def _completed(self, shown: Shown) -> TopicReason | None:
+        """Return the reason if a streams group does not miss topics any more."""
+        if self._missing is None or not MISSING.isdisjoint(shown.status):
+            return None
+        text = "the topics that the topology needs are there now, which the coordinator had missed"
+        return _changed(shown, text, Certainty.INFERRED, self._missing)
+
+    def given_out(self, shown: Shown, *, removed: bool) -> TopicReason | None:
+        """Return the reason of one more bump if partitions of a share group are given to somebody.
+
+        The coordinator bumps the epoch when the state of share partitions was initialised (KIP-932), and Kafka 4.1
+        also when initialised partitions have no member, as after a session timeout.
+
+        :param removed: whether a member was removed before
+        """
+        if self._kind is not Kind.SHARE or not shown.gained:
+            return None
+        new = {place for place in shown.gained if place.partition not in self._had.get(place.topic, ())}
+        if new and self._whole():
+            text = (
+                f"{partitions(new)} could be given to members: the state of these share partitions was set up"
+            )
+            return _changed(shown, text, Certainty.INFERRED)
+        if new or not removed:
+            return None
+        text = f"{partitions(shown.gained)} were with nobody: the coordinator gave them out again"
+        # it does so as it answers a heartbeat
+        return _changed(replace(shown, since=shown.time), text, Certainty.INFERRED)
+
+    # ------------------------------------------------------------ patterns
+    def resolved(self, time: int, *, bumped: bool = False) -> TopicReason | None:
+        """Return the reason of a second bump after a topic was deleted that the group had by a pattern.
+
+        The coordinator bumps the epoch at once, as the topic's metadata is gone, and again when it resolves the pattern
+        anew, as a heartbeat comes and the last time was 10 s before or more (``GroupMetadataManager``,
+        ``REGEX_BATCH_REFRESH_MIN_INTERVAL_MS``). Members need not get to see either.
+
+        :param time: up to which the group was heard
+        :param bumped: whether there was a bump that nothing else explains
+        """
+        if self._resolving is None:
+            return None
+        began, topic, number = self._resolving
+        if not bumped and not self._heard(began + _RESOLVED, time):
+            return None
+        self._resolving = None
+        text = f"the coordinator resolved the pattern of the group anew, which {topic} fits no more"
+        return _changed(
+            Shown(min(time, began + _RESOLVED), number, since=began),
+            text,
+            Certainty.INFERRED,
+            topic=topic,
+            told_by=number,
+        )
+
+    def _heard(self, begin: int, end: int) -> bool:
+        """Whether a member with a pattern sent a heartbeat in a time."""
+        return any(
+            lane.alive and lane.pattern and (lane.silent_since(end) or 0) >= begin for lane in self._lanes
+        )
+
+    def _by_pattern(self, topic: str) -> bool:
+        """Whether the group has a topic by a pattern alone."""
+        alive = [lane for lane in self._lanes if lane.alive]
+        return any(lane.pattern for lane in alive) and not any(topic in (lane.topics or ()) for lane in alive)
+
+
+def _is_news(before: int, after: int) -> bool:
+    """Whether a number of partitions is news; topics only grow, what looks otherwise was told by a broker that lags."""
+    return after > before or (before > 0 and after == 0)
+
+
+def _news(topic: str, before: int, after: int) -> str:
+    if not after:
+        return f"{topic} was deleted"
+    if not before:
+        return f"{topic} was created with {words.counted(after, 'partition')}"
+    return f"{topic} has {words.counted(after, 'partition')} instead of {before}"
+
+
+def _changed(
+    shown: Shown,
+    text: str,
+    certainty: Certainty,
+    *numbers: int,
+    topic: str = "",
+    told_by: int = 0,
+    deleted: bool = False,
+) -> TopicReason:
+    return TopicReason(
+        trigger=Trigger.PARTITIONS_CHANGED,
+        certainty=certainty,
+        time=shown.about,
+        text=text,
+        numbers=(*numbers, shown.number),
+        topic=topic,
+        told_by=told_by,
+        deleted=deleted,
+    )

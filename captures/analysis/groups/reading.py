@@ -1,0 +1,327 @@
+"""Calls of members, read out of exchanges.
+
+What is missing in a body, because it was cut off or is of a version without it, is left at its default; an exchange of
+which too little is known is no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from captures.analysis.groups.calls import (
+    HEARTBEAT,
+    HEARTBEATS,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+    Beat,
+    Call,
+    Commit,
+    Join,
+    Leave,
+    ModernBeat,
+    Subscription,
+    Sync,
+    WorkerOrders,
+)
+from captures.analysis.groups.model import Kind, Place
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, inner, items, number, rows, text
+from dissectors import embedded
+
+_MS = 1_000_000
+_CONNECT = "connect"
+"""Protocol type of the workers of Kafka Connect."""
+
+
+def read_call(
+    exchange: Exchange, names: Names, protocol_type: str = "", *, pending: bool = False
+) -> Call | None:
+    """Return what a member says in an exchange; None if it is no call of a member, or too little of it is known.
+
+    :param names: tells names of topic IDs
+    :param protocol_type: of the group, where it was told before
+    :param pending: whether the exchange may still be answered
+    """
+    read = _READERS.get(-1 if exchange.api_key is None else exchange.api_key)
+    if read is None or exchange.request is None or not exchange.request.value:
+        return None
+    request = exchange.request.value
+    response = (exchange.response.value if exchange.response else None) or {}
+    latency = exchange.latency
+    common: dict[str, Any] = {
+        "number": exchange.number,
+        "time": exchange.time,
+        "end": None if latency is None else exchange.time + max(latency, 0),
+        "pending": pending and latency is None,
+        "connection": exchange.connection,
+        "client": client_name(exchange),
+        "host": exchange.client.rpartition(":")[0],
+        "broker": exchange.broker,
+    }
+    return read(common, exchange, request, response, _Reading(names, protocol_type))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    names: Names
+    protocol_type: str
+
+
+def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, reading: _Reading) -> Call:
+    protocol_type = text(request, "protocol_type") or reading.protocol_type
+    protocols = rows(request, "protocols")
+    first = protocols[0] if protocols else {}
+    error = number(response, "error_code", 0)
+    session = number(request, "session_timeout_ms")
+    rebalance = number(request, "rebalance_timeout_ms")
+    chosen = text(response, "protocol_name")
+    told = rows(response, "members")
+    metadata = first.get("metadata")
+    subscriptions = {
+        text(row, "member_id"): known
+        for row in told
+        if (known := _subscription(row.get("metadata"), protocol_type, chosen)) is not None
+    }
+    return Join(
+        **common,
+        member=text(request, "member_id") or text(response, "member_id"),
+        instance=request.get("group_instance_id"),
+        error=error,
+        asked_as=text(request, "member_id"),
+        protocol_type=protocol_type,
+        reason=text(request, "reason"),
+        protocols=tuple(text(row, "name") for row in protocols),
+        subscription=_subscription(metadata, protocol_type, text(first, "name")),
+        metadata=metadata if isinstance(metadata, bytes) else b"",
+        answered=-1 if error else number(response, "generation_id"),
+        chosen=chosen,
+        leader=text(response, "leader"),
+        members={text(row, "member_id"): row.get("group_instance_id") for row in told},
+        subscriptions=subscriptions,
+        skip=bool(response.get("skip_assignment")),
+        session_timeout=session * _MS if session > 0 else None,
+        # before KIP-62 the session timeout was the time to join, too
+        rebalance_timeout=(rebalance if rebalance > 0 else session) * _MS
+        if max(rebalance, session) > 0
+        else None,
+        config_offset=_config_offset(metadata, protocol_type, text(first, "name")),
+        one_timeout=rebalance <= 0,
+    )
+
+
+def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, reading: _Reading) -> Call:
+    protocol_type = text(request, "protocol_type") or text(response, "protocol_type") or reading.protocol_type
+    error = number(response, "error_code", 0)
+    protocol = text(response, "protocol_name") or text(request, "protocol_name")
+    given = rows(request, "assignments")
+    known = {
+        text(row, "member_id"): places
+        for row in given
+        if (places := _assignment(row.get("assignment"), protocol_type, protocol)) is not None
+    }
+    return Sync(
+        **common,
+        member=text(request, "member_id"),
+        instance=request.get("group_instance_id"),
+        generation=number(request, "generation_id"),
+        error=error,
+        protocol_type=protocol_type,
+        protocol=protocol,
+        assigned=_assignment(response.get("assignment"), protocol_type, protocol)
+        if response and not error
+        else None,
+        given=known,
+        leads=bool(given),
+        orders=_orders(response.get("assignment"), protocol_type, protocol) if not error else None,
+    )
+
+
+def _run(common: dict[str, Any], request: Body, generation: str) -> dict[str, Any]:
+    return common | {
+        "member": text(request, "member_id"),
+        "instance": request.get("group_instance_id"),
+        "generation": number(request, generation),
+        "last_number": common["number"],
+        "last": common["time"],
+        "last_end": common["end"],
+    }
+
+
+def _beat(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _Reading) -> Call:
+    return Beat(**_run(common, request, "generation_id"), error=number(response, "error_code", 0))
+
+
+def _commit(common: dict[str, Any], exchange: Exchange, request: Body, response: Body, _: _Reading) -> Call:
+    transactional = exchange.api_key == TXN_OFFSET_COMMIT
+    generation = "generation_id" if transactional else "generation_id_or_member_epoch"
+    codes = [
+        number(row, "error_code", 0)
+        for topic in rows(response, "topics")
+        for row in rows(topic, "partitions")
+    ]
+    error = number(response, "error_code", 0) or next((code for code in codes if code), 0)
+    return Commit(**_run(common, request, generation), error=error, transactional=transactional)
+
+
+def _leave(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _Reading) -> Call:
+    answered = rows(response, "members")
+    gone = []
+    for place, row in enumerate(rows(request, "members") or [request]):
+        code = number(answered[place], "error_code", 0) if place < len(answered) else 0
+        gone.append((text(row, "member_id"), row.get("group_instance_id"), text(row, "reason"), code))
+    first = gone[0]
+    alone = len(gone) == 1
+    return Leave(
+        **common,
+        member=first[0] if alone else "",
+        instance=first[1] if alone else None,
+        error=number(response, "error_code", 0) or (first[3] if alone else 0),
+        gone=gone,
+    )
+
+
+def _modern(
+    common: dict[str, Any], exchange: Exchange, request: Body, response: Body, reading: _Reading
+) -> Call:
+    kind = HEARTBEATS[exchange.api_key or 0]
+    error = number(response, "error_code", 0)
+    interval = number(response, "heartbeat_interval_ms")
+    timeout = number(request, "rebalance_timeout_ms")
+    epoch = response.get("member_epoch")
+    topology = request.get("topology")
+    if kind is Kind.STREAMS:
+        owned, assigned = _tasks(request, "active_tasks"), _tasks(response, "active_tasks")
+        topics, pattern = _sources(topology)
+        others = [_tasks(response, name) for name in ("standby_tasks", "warmup_tasks")]
+        standby = None if None in others else frozenset().union(*(each or () for each in others))
+    else:
+        owned, standby = _partitions(request.get("topic_partitions"), reading.names), None
+        told = inner(response, "assignment")
+        held = told.get("topic_partitions", told.get("assigned_topic_partitions"))
+        assigned = _partitions(held, reading.names)
+        named = request.get("subscribed_topic_names")
+        topics = tuple(items(request, "subscribed_topic_names")) if named is not None else None
+        pattern = request.get("subscribed_topic_regex")
+    return ModernBeat(
+        **_run(common, request, "member_epoch")
+        | {
+            "member": text(request, "member_id") or text(response, "member_id"),
+            "instance": request.get("instance_id"),
+        },
+        kind=kind,
+        error=error,
+        epoch=epoch if not error and isinstance(epoch, int) else None,
+        owned=owned,
+        assigned=None if error else assigned,
+        standby=None if error else standby,
+        topics=topics,
+        pattern=pattern,
+        assignor=text(request, "server_assignor"),
+        rack=text(request, "rack_id"),
+        interval=interval * _MS if interval > 0 else None,
+        rebalance_timeout=timeout * _MS if timeout > 0 else None,
+        message=text(response, "error_message"),
+        status=tuple(
+            (number(row, "status_code"), text(row, "status_detail")) for row in rows(response, "status")
+        ),
+        topology=number(topology, "epoch") if isinstance(topology, dict) else None,
+    )
+
+
+def _sources(topology: Any) -> tuple[tuple[str, ...] | None, str | None]:
+    """Return topics and pattern that a streams topology reads; None if none is sent."""
+    if not isinstance(topology, Mapping):
+        return None, None
+    parts = rows(topology, "subtopologies")
+    topics = {topic for row in parts for topic in items(row, "source_topics") if isinstance(topic, str)}
+    patterns = {each for row in parts for each in items(row, "source_topic_regex") if isinstance(each, str)}
+    return tuple(sorted(topics)), "|".join(sorted(patterns)) or None
+
+
+def _tasks(body: Body, field_name: str) -> frozenset[Place] | None:
+    if not isinstance(body.get(field_name), list):
+        return None
+    return frozenset(
+        Place(text(row, "subtopology_id"), task)
+        for row in rows(body, field_name)
+        for task in items(row, "partitions")
+    )
+
+
+def _partitions(topics: Any, names: Names) -> frozenset[Place] | None:
+    if not isinstance(topics, list | tuple):
+        return None
+    found: set[Place] = set()
+    for topic in topics:
+        if not isinstance(topic, Mapping):
+            continue
+        named = topic.get("topic") or topic.get("topic_id")
+        if isinstance(named, str):
+            named = names(named) or named if topic.get("topic") is None else named
+            found.update(Place(named, index) for index in items(topic, "partitions"))
+    return frozenset(found)
+
+
+def _embedded(content: str, data: Any, protocol_type: str, protocol: str) -> Mapping[str, Any] | None:
+    if not isinstance(data, bytes) or not data:
+        return None
+    hints = embedded.Hints(protocol_type=protocol_type or None, protocol_name=protocol or None)
+    value = embedded.decode(content, data, hints).value
+    return value if isinstance(value, Mapping) else None
+
+
+def _subscription(data: Any, protocol_type: str, protocol: str) -> Subscription | None:
+    value = _embedded("group_metadata", data, protocol_type, protocol)
+    if value is None or not isinstance(value.get("topics"), list | tuple):
+        return None
+    return Subscription(
+        topics=tuple(sorted(topic for topic in value["topics"] if isinstance(topic, str))),
+        owned=_partitions(value.get("owned_partitions"), lambda _: None),
+        generation=number(value, "generation_id"),
+        rack=text(value, "rack_id"),
+    )
+
+
+def _assignment(data: Any, protocol_type: str, protocol: str) -> frozenset[Place] | None:
+    if data == b"":
+        return None if protocol_type == _CONNECT else frozenset()
+    value = _embedded("group_assignment", data, protocol_type, protocol)
+    return None if value is None else _partitions(value.get("assigned_partitions"), lambda _: None)
+
+
+def _config_offset(data: Any, protocol_type: str, protocol: str) -> int | None:
+    if protocol_type != _CONNECT:
+        return None
+    found = (_embedded("group_metadata", data, protocol_type, protocol) or {}).get("config_offset")
+    return found if isinstance(found, int) else None
+
+
+def _orders(data: Any, protocol_type: str, protocol: str) -> WorkerOrders | None:
+    value = (
+        _embedded("group_assignment", data, protocol_type, protocol) if protocol_type == _CONNECT else None
+    )
+    if value is None:
+        return None
+    return WorkerOrders(
+        revokes=bool(value.get("revoked")),
+        delay=max(number(value, "delay", 0), 0) * _MS,
+        behind=bool(value.get("error")),
+    )
+
+
+_READERS = {
+    OFFSET_COMMIT: _commit,
+    TXN_OFFSET_COMMIT: _commit,
+    JOIN_GROUP: _join,
+    HEARTBEAT: _beat,
+    LEAVE_GROUP: _leave,
+    SYNC_GROUP: _sync,
+    **dict.fromkeys(HEARTBEATS, _modern),
+}

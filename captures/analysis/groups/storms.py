@@ -1,0 +1,80 @@
+"""Storms: many rebalances with one cause, so that they are one thing to look into.
+
+Rebalances are of one cause if the same trigger opened them, and the same member: one instance ID, or one client ID on
+one host, since who joins anew has another member ID. What members do that are too slow or too sick (:data:`OF_ANYBODY`)
+is one cause whoever it is: it has one reason as a rule, such as a slow database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Trigger
+
+MOST_APART = 600_000_000_000
+"""ns from one to the next at most: a container that restarts again and again waits for up to 5 minutes in between, and
+so does the default of ``max.poll.interval.ms``."""
+LEAST = 4
+"""How many make a storm."""
+LEAST_REJOINED = 10
+"""How many do if the leader joins again: Connect does so several times when it starts."""
+OF_ANYBODY = frozenset(
+    {
+        Trigger.SESSION_TIMEOUT,
+        Trigger.MAX_POLL_EXCEEDED,
+        Trigger.REBALANCE_TIMEOUT,
+        Trigger.PARTITIONS_CHANGED,
+        Trigger.LEADER_REJOINED,
+        Trigger.INSTANCE_FENCED,
+    }
+)
+_NO_CAUSE = frozenset({Trigger.UNKNOWN, Trigger.COOPERATIVE_FOLLOW_UP})
+"""A second round follows its first one."""
+
+_Key = tuple[Trigger, str, str]
+
+
+def storms(
+    timeline: GroupTimeline, *, least: int = LEAST, most_apart: int = MOST_APART
+) -> list[list[Rebalance]]:
+    """Return the storms of a group: the rebalances of each, in the order of time.
+
+    :param least: how many make one; where the leader joins again, :data:`LEAST_REJOINED` if that is more
+    :param most_apart: ns from one to the next
+    """
+    members = timeline.by_id()
+    chains: list[list[Rebalance]] = []
+    latest: dict[_Key, list[Rebalance]] = {}
+    for rebalance in timeline.rebalances:
+        key = _key(members, rebalance)
+        if key is None:
+            continue
+        chain = latest.get(key)
+        if chain is None or rebalance.time - chain[-1].time > most_apart:
+            chain = latest[key] = []
+            chains.append(chain)
+        chain.append(rebalance)
+    return [chain for chain in chains if len(chain) >= _least(chain, least)]
+
+
+def mark_storms(timeline: GroupTimeline) -> None:
+    """Fill ``storm`` of the rebalances that are part of one."""
+    for storm in storms(timeline):
+        for rebalance in storm:
+            rebalance.storm = len(storm)
+
+
+def _least(chain: list[Rebalance], least: int) -> int:
+    return max(least, LEAST_REJOINED) if chain[0].trigger is Trigger.LEADER_REJOINED else least
+
+
+def _key(members: Mapping[str, GroupMember], rebalance: Rebalance) -> _Key | None:
+    cause = rebalance.cause
+    if cause.trigger in _NO_CAUSE:
+        return None
+    if cause.trigger in OF_ANYBODY:
+        return cause.trigger, "", ""
+    if cause.instance:
+        return cause.trigger, cause.instance, ""
+    member = members.get(cause.member)
+    return cause.trigger, cause.client, member.host if member is not None else ""

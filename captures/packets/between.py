@@ -1,0 +1,124 @@
+"""A second look at a capture for the packets between a few endpoints: headers only, those without payload too.
+
+Reassembly keeps no packet that carried nothing, and of the others only what was new. Who wants to know what a kernel
+acknowledged, or was sent again, reads the headers once more. That is fast, as nothing is put in order: what does not
+lie between the endpoints in the time is dropped a block at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from captures.packets.addresses import AddressBook
+from captures.packets.merged import read_packets
+from captures.packets.source import Source
+from captures.packets.table import Bytes, Int64s, PacketBlock
+
+Ends = tuple[str, str]
+"""Two endpoints, as :meth:`AddressBook.text` writes them."""
+
+_LATE = 60_000_000_000
+"""ns; packets of several queues or files are not quite in the order of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The packets from one endpoint to another, one row each, in the order of time.
+
+    :ivar time: int64, ns since the epoch
+    :ivar seq: int64, sequence number of the first byte
+    :ivar ack: int64, acknowledgment number; valid where ``flags & ACK``
+    :ivar flags: uint8
+    :ivar length: int64, payload bytes on the wire
+    """
+
+    time: Int64s
+    seq: Int64s
+    ack: Int64s
+    flags: Bytes
+    length: Int64s
+
+    @classmethod
+    def none(cls) -> Headers:
+        """Return those of no packet."""
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing.astype(np.uint8), nothing)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def within(self, begin: int, end: int) -> Headers:
+        """Return those from one time to another, both included."""
+        rows = slice(
+            int(np.searchsorted(self.time, begin, "left")), int(np.searchsorted(self.time, end, "right"))
+        )
+        return Headers(*(getattr(self, name)[rows] for name in _COLUMNS))
+
+
+_COLUMNS = ("time", "seq", "ack", "flags", "length")
+
+
+def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) -> dict[Ends, Headers]:
+    """Return the packets between endpoints, for each pair those from the first to the second.
+
+    :param ends: pairs of endpoints in the direction that is wanted
+    :param begin: ns since the epoch
+    :param end: likewise; reading ends behind it
+    :raises CaptureError: if the capture cannot be read again
+    """
+    wanted = _Wanted(ends)
+    found: dict[int, list[tuple[np.ndarray, ...]]] = {}
+    for block in read_packets(source):
+        if not len(block):
+            continue
+        if int(block.time.min()) > end + _LATE:
+            break
+        rows = np.flatnonzero((block.time >= begin) & (block.time <= end))
+        for pair, mine in wanted.split(block, rows):
+            found.setdefault(pair, []).append(
+                tuple(getattr(block, name)[mine].astype(_kind(name)) for name in _COLUMNS)
+            )
+    return {wanted.pairs[pair]: _joined(parts) for pair, parts in found.items()}
+
+
+class _Wanted:
+    """Finds the packets of pairs of endpoints in blocks."""
+
+    def __init__(self, ends: Iterable[Ends]) -> None:
+        self.pairs = list(dict.fromkeys(ends))
+        texts = list(dict.fromkeys(text for pair in self.pairs for text in pair))
+        self._numbers = {text: number for number, text in enumerate(texts, 1)}
+        size = len(texts) + 1
+        self._keys = np.array([self._numbers[a] * size + self._numbers[b] for a, b in self.pairs], np.int64)
+        self._size = size
+        self._of_endpoint = np.zeros(0, np.int64)
+
+    def split(self, block: PacketBlock, rows: Int64s) -> Iterator[tuple[int, Int64s]]:
+        """Yield the number of each pair that some rows of a block have packets of, and these."""
+        numbers = self._numbered(block.addresses)
+        keys = numbers[block.src[rows]] * self._size + numbers[block.dst[rows]]
+        for key in np.unique(keys[np.isin(keys, self._keys)]).tolist():
+            yield int(np.flatnonzero(self._keys == key)[0]), rows[keys == key]
+
+    def _numbered(self, addresses: AddressBook) -> Int64s:
+        """Return the numbers of endpoints: 0 for those that are not wanted."""
+        known = len(self._of_endpoint)
+        if known < len(addresses):
+            fresh = [
+                self._numbers.get(addresses.text(endpoint), 0) for endpoint in range(known, len(addresses))
+            ]
+            self._of_endpoint = np.append(self._of_endpoint, np.array(fresh, np.int64))
+        return self._of_endpoint
+
+
+def _kind(name: str) -> type[np.generic]:
+    return np.uint8 if name == "flags" else np.int64
+
+
+def _joined(parts: list[tuple[np.ndarray, ...]]) -> Headers:
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return Headers(*(column[order] for column in columns))

@@ -1,0 +1,112 @@
+"""Rebalances of the recordings of older brokers, which logged nothing, by what was done to the clients and what
+their listeners said.
+
+A member that starts joins, one that is asked to end leaves unless it is static, one that is killed is missed after its
+session timeout, and a cooperative one that gives partitions up joins again. What comes before listeners say the
+next time that they have been assigned something is one round. Brokers count generations from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from captures.analysis.groups.model import TimeoutCause, Trigger
+from tests.captures.analysis.groups.truth import Expected, Happened, Said, Truth, said
+
+HEARTBEAT = 1.0
+"""``heartbeat.interval.ms`` of the clients, in seconds"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Something that leads to a rebalance, between two times."""
+
+    earliest: float
+    latest: float
+    happened: Happened
+
+
+def rebalances(truth: Truth) -> list[Expected]:
+    """Return the rebalances that what was done must have led to."""
+    told = said(truth)
+    changes = _changes(truth, told)
+    found: list[Expected] = []
+    members: set[str] = set()
+    for each in told:
+        begun = [change for change in changes if change.earliest < each.time and _brings(change, each)]
+        if begun:
+            changes = [change for change in changes if change not in begun]
+            found.append(_round(begun, members, len(found) + 1))
+        found[-1].assigned[each.who] = each.has
+    if changes:
+        found.append(_round(changes, members, len(found) + 1))
+        assert found[-1].emptied
+    return found
+
+
+def _brings(change: _Change, told: Said) -> bool:
+    """Whether what a listener says may come from a change: not if it has just left, or has yet to join again."""
+    if change.happened.trigger is Trigger.COOPERATIVE_FOLLOW_UP:
+        return not told.gave_up
+    return change.happened.trigger is Trigger.MEMBER_JOINED or told.who not in change.happened.who
+
+
+def _round(changes: list[_Change], members: set[str], generation: int) -> Expected:
+    for change in changes:
+        if change.happened.trigger is Trigger.MEMBER_JOINED:
+            members |= change.happened.who
+        elif change.happened.trigger is not Trigger.COOPERATIVE_FOLLOW_UP:
+            members -= change.happened.who
+    causes = [change.happened for change in changes]
+    if causes[0].trigger is Trigger.COOPERATIVE_FOLLOW_UP:
+        # whose JoinGroup came first is not known
+        who = frozenset().union(*(each.who for each in causes))
+        causes = [Happened(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=who)]
+    return Expected(
+        generation=generation,
+        causes=causes,
+        earliest=changes[0].earliest,
+        latest=max(changes[0].latest, changes[-1].latest if len(causes) == 1 else 0),
+        size=len(members),
+        emptied=not members,
+    )
+
+
+def _changes(truth: Truth, told: list[Said]) -> list[_Change]:
+    found = [_follow_up(each) for each in told if truth.cooperative and each.gave_up]
+    begun: set[str] = set()
+    for event in truth.events:
+        who, what, time = event["who"], event["what"], event["t"]
+        if what == "start" and who not in begun:
+            found.append(_change(truth, Trigger.MEMBER_JOINED, who, time, time))
+            begun.add(who)
+        elif what.startswith("SIGTERM") and not truth.static:
+            found.append(_change(truth, Trigger.MEMBER_LEFT, who, time, time))
+            begun.discard(who)
+        elif what == "SIGKILL":
+            late = time + truth.session_timeout
+            found.append(_change(truth, Trigger.SESSION_TIMEOUT, who, late - HEARTBEAT, late))
+            begun.discard(who)
+    return sorted(found, key=lambda change: change.earliest)
+
+
+def _follow_up(told: Said) -> _Change:
+    """Return that a member joins again: after it has been told what it keeps."""
+    happened = Happened(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset({told.who}))
+    return _Change(told.time, told.time, happened)
+
+
+def _change(truth: Truth, trigger: Trigger, who: str, earliest: float, latest: float) -> _Change:
+    """Return what was done to a client; it joined or left by the time at which it said something."""
+    if trigger is not Trigger.SESSION_TIMEOUT:
+        latest = next(
+            (event["t"] for event in truth.events if event["t"] > earliest and _answers(event, who)), latest
+        )
+    why = TimeoutCause.PROCESS_DIED if trigger is Trigger.SESSION_TIMEOUT else None
+    return _Change(earliest, latest, Happened(trigger=trigger, who=frozenset({who}), why=why))
+
+
+def _answers(event: dict[str, object], who: str) -> bool:
+    """Whether an event is the first by which a client shows that it has joined or left."""
+    line = str(event.get("line", ""))
+    return event["who"] == who and line.startswith(("revoked []", "assigned", "closed"))

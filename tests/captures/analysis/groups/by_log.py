@@ -1,0 +1,251 @@
+"""Rebalances of classic groups by the log of the coordinator (``GroupMetadataManager``, Kafka 3.9 and 4.x).
+
+A round begins with "Preparing to rebalance", whose reason is what opened it, and ends with "Stabilized" or "is now
+empty". What else comes between the two joined in. Of a group that is upgraded to KIP-848 for a while, the epoch that
+the upgrade makes counts as a round, too. Lines that are not known here are an error: nothing is left out unseen.
+"""
+
+from __future__ import annotations
+
+import re
+
+from captures.analysis.groups.model import TimeoutCause, Trigger
+from tests.captures.analysis.groups.truth import Expected, Happened, Truth, is_slow, said, silenced
+
+_PREPARING = re.compile(
+    r"Preparing to rebalance group \S+ in state \w+ with old generation (\d+) \(reason: (.*)\)\.$"
+)
+_STABLE = re.compile(r"Stabilized group \S+ generation (\d+) with (\d+) members")
+_EMPTY = re.compile(r"Group \S+ with generation (\d+) is now empty")
+_JOINS = re.compile(
+    r"Pending dynamic member with id (\S+) joins group|Created a new member id (\S+) for this member and"
+)
+_LEFT = re.compile(r"Member (\S+) has left group through explicit `LeaveGroup` request; client reason: (.*)")
+_FAILED = re.compile(r"Member (\S+) in group \S+ has failed, removing it from the group")
+_OVERDUE = re.compile(r"Group \S+ removed dynamic members who haven't joined: \[(.*)\]")
+_UPGRADES = re.compile(r"Member (\S+) joins the consumer group using the consumer protocol")
+_DOWNGRADES = re.compile(r"Member (\S+) left the consumer group")
+_BUMPED = re.compile(r"Bumped group epoch to (\d+) ")
+_LOADED = re.compile(r"Loaded classic group \S+ with \d+ members")
+_SILENT = re.compile(
+    r"requesting the member to rejoin with this id|Assignment received from leader|Replacing previously mapped member|"
+    r"Unload(ing|ed) group metadata|Converted the (classic|consumer) group to|using the classic protocol|"
+    r"Computed a new target assignment"
+)
+
+_ADDING = re.compile(r"Adding new member (\S+) with group instance id \S+; client reason: ")
+_EXPIRED = re.compile(r"removing member (\S+) on heartbeat expiration")
+_LEAVING = re.compile(r"explicit `LeaveGroup` request for \(\S*\) members")
+_RETURNING = re.compile(r"Group's selectedProtocol will change because static member (\S+) with instance id")
+_AGAIN = re.compile(
+    r"(?:Leader|Updating metadata for member) (\S+) (?:re-joining group )?during Stable; client reason: (.*)"
+)
+
+_TOLD = {"subscribe": Trigger.SUBSCRIPTION_CHANGED, "rejoin": Trigger.LEADER_REJOINED}
+"""What an application was told to do; librdkafka gives no reason, and any text can be one."""
+_UUID = 37
+"""length of the UUID at the end of a member ID, and of the hyphen before it"""
+_SAID = {
+    "need to revoke partitions and re-join": Trigger.COOPERATIVE_FOLLOW_UP,
+    "after revoking what we lost from a rebalance": Trigger.COOPERATIVE_FOLLOW_UP,
+    # of Streams, whose internal topics have been created: ConsumerCoordinator.rejoinNeededOrPending
+    "cached metadata has changed": Trigger.PARTITIONS_CHANGED,
+    "subscription has changed": Trigger.SUBSCRIPTION_CHANGED,
+    "not provided": Trigger.LEADER_REJOINED,
+}
+"""What a member that joins again without need says, in the words of Java and of franz-go."""
+
+
+def rebalances(truth: Truth) -> list[Expected]:
+    """Return what the coordinator logged as rebalances."""
+    return _Reading(truth).all()
+
+
+class _Reading:
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._found: list[Expected] = []
+        self._causes: list[Happened] = []
+        self._begun: float | None = None
+        self._latest = 0.0
+        self._loaded = 0.0
+        self._perhaps: list[Happened] = []
+
+    def all(self) -> list[Expected]:
+        ends = [end for time, line in self._truth.log if (end := self._line(time, line)) is not None]
+        if self._causes and self._begun is not None:
+            self._found.append(
+                Expected(
+                    generation=None,
+                    causes=self._causes,
+                    earliest=self._begun,
+                    latest=self._begun,
+                    running=True,
+                )
+            )
+        self._listeners(ends)
+        return self._found
+
+    def _line(self, time: float, line: str) -> float | None:
+        """Take a line in; return the time if it ends a round."""
+        if match := _PREPARING.search(line):
+            self._prepared(time, match[2])
+        elif _LOADED.search(line):
+            self._loaded = time
+        elif match := _JOINS.search(line):
+            self._join_in(self._happened(Trigger.MEMBER_JOINED, match[1] or match[2], time))
+        elif match := _LEFT.search(line):
+            self._join_in(self._leave(match[1], match[2], time))
+        elif match := _FAILED.search(line):
+            self._join_in(self._happened(Trigger.SESSION_TIMEOUT, match[1], time))
+        elif match := _OVERDUE.search(line):
+            for member in match[1].split(", "):
+                self._join_in(self._happened(Trigger.REBALANCE_TIMEOUT, member, time))
+        elif match := _STABLE.search(line):
+            return self._ended(time, int(match[1]), int(match[2]))
+        elif match := _EMPTY.search(line):
+            return self._ended(time, int(match[1]), 0)
+        elif match := _UPGRADES.search(line):
+            self._begun = self._latest = time
+            self._causes = [self._of_latest(Trigger.PROTOCOL_UPGRADED, match[1], time)]
+        elif match := _DOWNGRADES.search(line):
+            self._causes = [self._of_latest(Trigger.PROTOCOL_DOWNGRADED, match[1], time)]
+        elif match := _BUMPED.search(line):
+            return self._ended(time, int(match[1]), (self._found[-1].size or 0) + 1)
+        else:
+            assert _SILENT.search(line), f"unknown line: {line}"
+        return None
+
+    def _ended(self, time: float, generation: int, size: int) -> float:
+        assert self._begun is not None, f"generation {generation} out of nothing"
+        self._found.append(
+            Expected(
+                generation=generation,
+                causes=self._causes,
+                perhaps=self._perhaps,
+                # of a round that began with one coordinator and ended with another, either may be told first
+                openers=sum(cause.trigger is Trigger.COORDINATOR_MOVED for cause in self._causes) + 1,
+                earliest=self._begun,
+                latest=self._latest,
+                size=size,
+                emptied=size == 0,
+            )
+        )
+        self._causes, self._perhaps, self._begun = [], [], None
+        return time
+
+    def _prepared(self, time: float, reason: str) -> None:
+        """Begin a round; or go on with one whose coordinator is gone, as its members join again elsewhere."""
+        moved = time - self._loaded < self._truth.session_timeout
+        if moved and self._begun is not None:
+            # the new coordinator knows nothing of the round, nor of members that had not been assigned anything
+            self._causes.append(Happened(trigger=Trigger.COORDINATOR_MOVED))
+            self._latest = time
+            return
+        self._begun = self._latest = time
+        self._opened(time, reason)
+        if moved:
+            # members that lost their coordinator for too long join anew
+            self._perhaps = [Happened(trigger=Trigger.COORDINATOR_MOVED)]
+
+    def _opened(self, time: float, reason: str) -> None:
+        """Put what a reason says before all that was said before it."""
+        if match := _ADDING.search(reason):
+            opener = self._happened(Trigger.MEMBER_JOINED, match[1], time)
+        elif match := _EXPIRED.search(reason):
+            opener = self._happened(Trigger.SESSION_TIMEOUT, match[1], time)
+        elif _LEAVING.search(reason) or "Downgrade group" in reason:
+            opener = self._causes[-1]
+        elif match := _RETURNING.search(reason):
+            opener = self._returns(match[1], time)
+        else:
+            match = _AGAIN.search(reason)
+            assert match, f"unknown reason: {reason}"
+            opener = self._happened(self._again(match[1], match[2], time), match[1], time)
+        self._causes = [opener, *(each for each in self._causes if each.member != opener.member)]
+
+    def _returns(self, member: str, time: float) -> Happened:
+        """Return that a static member comes back, or that another takes the place of one that lives."""
+        returned = self._happened(Trigger.STATIC_MEMBER_RETURNED, member, time)
+        former = self._truth.of_instance(member[:-_UUID], time, place=1)
+        if former in returned.who or not self._truth.lives(former, time):
+            return returned
+        return Happened(trigger=Trigger.INSTANCE_FENCED, who=returned.who | {former})
+
+    def _again(self, member: str, reason: str, time: float) -> Trigger:
+        """Return why a member joins again: what its application was told to do, or else what it says."""
+        who = self._who(member)
+        before = [
+            event["what"] for event in self._truth.events if event["t"] <= time and event.get("who") in who
+        ]
+        latest = [what for what in before if what in ("assigned", *_TOLD)][-1:]
+        return _TOLD[latest[0]] if latest and latest[0] in _TOLD else _SAID[reason]
+
+    def _join_in(self, happened: Happened) -> None:
+        if all(each.member != happened.member for each in self._causes):
+            self._causes.append(happened)
+
+    def _leave(self, member: str, reason: str, time: float) -> Happened:
+        if reason == "consumer poll timeout has expired.":
+            return self._happened(Trigger.MAX_POLL_EXCEEDED, member, time)
+        if reason == "member was removed by an admin":
+            return self._happened(Trigger.REMOVED_BY_ADMIN, member, time)
+        if is_slow(self._truth, self._who(member), time):
+            # librdkafka gives no reason; its application was busy then, and had not been asked to end
+            return self._happened(Trigger.MAX_POLL_EXCEEDED, member, time, told=False)
+        return self._happened(Trigger.MEMBER_LEFT, member, time)
+
+    def _of_latest(self, trigger: Trigger, member: str, time: float) -> Happened:
+        """Return what a member of KIP-848 did, whose ID tells nothing: the client that started last."""
+        starts = [event for event in self._truth.events if event["what"] == "start" and event["t"] <= time]
+        who = frozenset({starts[-1]["who"]})
+        joins = trigger is Trigger.PROTOCOL_UPGRADED
+        self._perhaps = [
+            Happened(trigger=Trigger.MEMBER_JOINED if joins else Trigger.MEMBER_LEFT, who=who, member=member)
+        ]
+        return Happened(trigger=trigger, who=who, member=member)
+
+    def _happened(self, trigger: Trigger, member: str, time: float, *, told: bool = True) -> Happened:
+        who, why = self._who(member), None
+        if trigger is Trigger.SESSION_TIMEOUT:
+            why = self._silenced(member, who, time)
+        return Happened(trigger=trigger, who=who, member=member, why=why, told=told)
+
+    def _silenced(self, member: str, who: frozenset[str], time: float) -> TimeoutCause | None:
+        """Return why a member was silent. The log does not tell the ID of a static member when it returns."""
+        seen = next(when for when, line in self._truth.log if member in line)
+        return silenced(self._truth, who, seen if seen < time else 0.0, time)
+
+    def _who(self, member: str) -> frozenset[str]:
+        """Return the name of the client: a member ID begins with its client ID, or with its instance ID."""
+        stem = member[:-_UUID]
+        seen = next(when for when, line in self._truth.log if member in line)
+        started = {event["who"] for event in self._truth.events if event["what"] == "start"}
+        name = next((each for each in started if stem == each or stem.startswith(f"{each}-Stream")), "")
+        return frozenset({name or self._truth.of_instance(stem, seen)})
+
+    def _listeners(self, ends: list[float]) -> None:
+        ended = [each for each in self._found if not each.running]
+        joined: set[str] = set()
+        heard = said(self._truth)
+        for told in heard:
+            rounds = [each for each, end in zip(ended, ends, strict=True) if end <= told.time]
+            for each in rounds:
+                joined |= {who for cause in each.causes for who in cause.who}
+            # a static member that takes the place of another gets what that had, without a rebalance
+            if rounds and told.who in joined:
+                rounds[-1].assigned[told.who] = told.has
+                if told.gave_up:
+                    _also_joined_again(ended[len(rounds) : len(rounds) + 1], {told.who})
+        if not heard:
+            # of clients without a listener, any may have given up something
+            for place, each in enumerate(ended):
+                before = {who for earlier in ended[:place] for cause in earlier.causes for who in cause.who}
+                _also_joined_again([each], before)
+
+
+def _also_joined_again(after: list[Expected], who: set[str]) -> None:
+    """Write down that members which have given partitions up join the second round for that reason, too."""
+    for each in after:
+        if each.causes[0].trigger is Trigger.COOPERATIVE_FOLLOW_UP:
+            each.perhaps.append(Happened(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset(who)))

@@ -1,0 +1,55 @@
+"""Recordings cut down: to the connections of some clients, to what came after a time, or to what came before one.
+
+The packets themselves are left out, as if they had never been captured: handshakes, FINs and acknowledgments too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.export.passes import Passes
+from captures.export.pcapng_writer import Packet, PcapngWriter
+from tests.captures.analysis.groups.truth import FOLDER, SECOND
+
+
+def cut(
+    name: str,
+    path: Path,
+    *,
+    clients: frozenset[str] | None = None,
+    since: float = 0.0,
+    until: float = float("inf"),
+) -> str:
+    """Write a part of the recording ``NAME.pcap.zst``; return where it is.
+
+    :param clients: keep only connections of these clients, by their client IDs
+    :param since: seconds since the epoch
+    :param until: likewise
+    """
+    capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
+    capture.read()
+    kept = None if clients is None else _connections(capture, clients)
+    with path.open("wb") as file:
+        writer = PcapngWriter(file)
+        interface = -1
+        for placed in Passes(capture):
+            if interface < 0:
+                interface = writer.interface(placed.interfaces[0].link_type)
+            block = placed.packets
+            chosen = (block.time >= since * SECOND) & (block.time <= min(until, 1e10) * SECOND)
+            for at in chosen.nonzero()[0].tolist():
+                if kept is None or int(placed.stream[at]) >> 1 in kept:
+                    wire = int(block.frame_wire[at])
+                    writer.packet(Packet(interface, int(block.time[at]), placed.frame(at), wire, ""))
+    assert writer.packets, "nothing is left"
+    return str(path)
+
+
+def _connections(capture: Capture, clients: frozenset[str]) -> set[int]:
+    """Return the connections on which one of the clients spoke, and nobody else."""
+    speakers: dict[int, set[str]] = defaultdict(set)
+    for exchange in ExchangeReader(capture, annotate=False, gist=False):
+        speakers[exchange.connection].add(exchange.client_id or "")
+    return {connection for connection, names in speakers.items() if names - {""} and names - {""} <= clients}

@@ -1,0 +1,120 @@
+"""Rebalances in plain words."""
+
+from __future__ import annotations
+
+import pytest
+
+from captures.analysis.groups.model import Awaited, Move, Place, Rebalance, TimeoutCause, Trigger, Wait
+from captures.analysis.groups.words import compose, quoted_reason, seconds, timeout_in_words
+from tests.captures.analysis.groups.kit import SECOND, at, cause, member, rebalance, timeline
+
+
+def said(story: Rebalance) -> str:
+    compose(timeline(story, members=[member("m1"), member("m2"), member("m3")]))
+    return story.sentence
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (0, "0 ms"),
+        (12_000_000, "12 ms"),
+        (5_000_000_000, "5 s"),
+        (5_340_000_000, "5.3 s"),
+        (125 * SECOND, "2 min 5 s"),
+    ],
+)
+def test_durations(duration: int, text: str) -> None:
+    assert seconds(duration) == text
+
+
+def test_reasons_are_quoted_and_clipped() -> None:
+    assert quoted_reason("") == ""
+    assert (
+        quoted_reason("consumer poll timeout has expired.")
+        == ' (it says: "consumer poll timeout has expired")'
+    )
+    assert "\x1b" not in quoted_reason("\x1b[31mred\n")
+    assert len(quoted_reason("x" * 5_000)) < 200
+
+
+@pytest.mark.parametrize(
+    ("why", "text"),
+    [
+        (None, ""),
+        (TimeoutCause.UNKNOWN, ""),
+        (TimeoutCause.PROCESS_DIED, "the process died"),
+        (TimeoutCause.PROCESS_PAUSED, "the process was paused"),
+        (TimeoutCause.UNREACHABLE, "its host or the network was gone"),
+    ],
+)
+def test_timeouts_say_how_they_came(why: TimeoutCause | None, text: str) -> None:
+    told = timeout_in_words("m2", 6 * SECOND, 6 * SECOND, why)
+    assert told.startswith("m2 was removed after 6 s without a heartbeat (session timeout 6 s)")
+    assert told.endswith(text or "(session timeout 6 s)")
+
+
+def test_causes_come_in_their_order() -> None:
+    causes = [cause(sentence=f"m{number} joined", member=f"m{number}-id") for number in range(1, 6)]
+    assert said(rebalance(causes=causes)) == "m1 joined; then m2 joined; then m3 joined; then 2 more."
+
+
+def test_second_rounds_are_explained_once() -> None:
+    causes = [
+        cause(Trigger.COOPERATIVE_FOLLOW_UP, sentence=f"{name} gave up", member=f"{name}-id")
+        for name in ("m1", "m2")
+    ]
+    assert said(rebalance(causes=causes)) == "m1 gave up; then m2 likewise."
+
+
+def test_who_kept_the_others_waiting() -> None:
+    waits = [
+        Wait("m1-id", "m1", told=SECOND // 2, asked=13 * SECOND, join=1),
+        Wait("m2-id", "m2", told=0, asked=0, join=13 * SECOND),
+    ]
+    assert said(rebalance(waits=waits)) == (
+        "m2 joined. m1 kept the others waiting for 13 s: it was told after 500 ms, and did not join for another 12.5 s."
+    )
+
+
+def test_a_group_that_was_empty_waits_for_more() -> None:
+    waits = [
+        Wait("m1-id", "m1", told=0, asked=0, join=6 * SECOND),
+        Wait("m2-id", "m2", told=2 * SECOND, asked=2 * SECOND, join=4 * SECOND),
+    ]
+    members = ["m1-id", "m2-id"]
+    assert said(rebalance(waits=waits, members=members, joined=members)) == (
+        "m2 joined. The coordinator waited 4 s for more members (group.initial.rebalance.delay.ms)."
+    )
+    assert "for more members" not in said(rebalance(waits=waits, members=members, joined=["m2-id"]))
+
+
+def test_who_was_silent_kept_the_others_waiting() -> None:
+    gone = cause(Trigger.SESSION_TIMEOUT, sentence="m3 was removed", member="m3-id", time=at(14))
+    assert said(rebalance(causes=[cause(), gone])) == (
+        "m2 joined; then m3 was removed. The others waited 4 s for m3, until it was given up."
+    )
+
+
+def test_partitions_are_taken_over_or_just_given() -> None:
+    first = [Move(Place("orders", index), "", "m1-id") for index in range(3)]
+    assert said(rebalance(moved=first)) == "m2 joined. m1 got orders 0-2."
+    later = [Move(Place("orders", 0), "m1-id", "m2-id"), Move(Place("orders", 2), "m3-id", "m2-id")]
+    assert said(rebalance(moved=later)) == "m2 joined. m2 took over orders 0,2."
+    assert said(rebalance(moved=[Move(Place("orders", 0), "m1-id", "")])) == "m2 joined."
+
+
+def test_a_group_without_members() -> None:
+    assert (
+        said(rebalance(emptied=True, causes=[cause(sentence="m2 left")]))
+        == "m2 left. Nobody is left in the group."
+    )
+
+
+def test_a_rebalance_that_goes_on() -> None:
+    awaited = [Awaited("m1-id", "m1", at(10), 12), Awaited("m3-id", "m3", at(10))]
+    assert said(rebalance(running=True, end=None, awaited=awaited)) == (
+        "m2 joined. It has not ended: the coordinator waits for m1, which goes on with heartbeats "
+        "(12 heartbeats since) and does not join; m3."
+    )
+    assert said(rebalance(running=True, end=None)) == "m2 joined. It has not ended."

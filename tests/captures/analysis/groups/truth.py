@@ -1,0 +1,233 @@
+"""The rebalances that happened in the recordings of ``tests/data/groups``, made from what was written down beside them.
+
+``truth/NAME.json`` holds what was done to whom and when, what the listeners of the clients said, and, for recordings
+of Kafka 3.9 and 4.x, the lines of the coordinator's own log. :func:`rebalances` makes a list of :class:`Expected` from
+it and never looks at the recording: by the log (:mod:`.by_log`, :mod:`.by_epochs`) or, for brokers that logged nothing,
+by the events (:mod:`.by_events`). What neither tells is in :data:`EXCEPTIONS`, each with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from captures.analysis.groups.model import Place, TimeoutCause, Trigger
+
+FOLDER = Path(__file__).resolve().parents[3] / "data" / "groups"
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """One thing that led to a rebalance.
+
+    :ivar who: names of the clients of which one did it, or had it done to it; empty if it was none
+    :ivar member: member ID, where the log tells it
+    :ivar why: of a session timeout, what was done to the member; None if nothing was, or it is something else
+    :ivar told: whether a message on the wire names it; where it is false, nobody can be sure
+    """
+
+    trigger: Trigger
+    who: frozenset[str] = frozenset()
+    member: str = ""
+    why: TimeoutCause | None = None
+    told: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Expected:
+    """One rebalance that happened.
+
+    :ivar generation: that it led to, or epoch; None if it is not known, or it did not end
+    :ivar causes: what led to it, that which opened it first
+    :ivar openers: how many of the causes may as well be told as that which opened it
+    :ivar perhaps: what may be named among the causes as well
+    :ivar earliest: seconds since the epoch: it began then at the earliest
+    :ivar latest: seconds since the epoch, likewise
+    :ivar size: members after it; None if it is not known
+    :ivar assigned: name of a client -> what its listener said it had afterwards; of those that said something
+    """
+
+    generation: int | None
+    causes: list[Happened]
+    earliest: float
+    latest: float
+    openers: int = 1
+    perhaps: list[Happened] = field(default_factory=list)
+    size: int | None = None
+    emptied: bool = False
+    running: bool = False
+    assigned: dict[str, frozenset[Place]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        others = "".join(f" + {each.trigger} {'/'.join(sorted(each.who))}" for each in self.causes[1:])
+        first = self.causes[0]
+        state = " emptied" if self.emptied else " running" if self.running else ""
+        return (
+            f"{self.generation}: {self.earliest:.3f}..{self.latest:.3f} {first.trigger} "
+            f"{'/'.join(sorted(first.who))}{others}{state} size {self.size}"
+        )
+
+
+@dataclass(slots=True)
+class Truth:
+    """What was written down beside a recording."""
+
+    name: str
+    group: str
+    events: list[dict[str, Any]]
+    log: list[tuple[float, str]]
+    session_timeout: float
+    static: bool
+    cooperative: bool
+    topic: str
+
+    def instance(self, who: str) -> str:
+        """Return the instance ID that a client was given, or else its name: a static member goes by the former."""
+        return next((name for name, each, _ in self._instances() if each == who), who)
+
+    def called(self, client: str, instance: str | None) -> str:
+        """Return what :meth:`instance` returns, for a member as the wire tells it."""
+        known = {each for each, _, _ in self._instances()}
+        return instance if instance in known else client.partition("-StreamThread")[0]
+
+    def of_instance(self, instance: str, time: float, *, place: int = 0) -> str:
+        """Return the client that had an instance ID at a time; the ID itself if it was given to none.
+
+        :param place: 1 for the one before
+        """
+        given = [
+            each for name, each, since in reversed(self._instances()) if name == instance and since <= time
+        ]
+        return given[place] if place < len(given) else instance
+
+    def lives(self, who: str, time: float) -> bool:
+        """Whether the process of a client runs at a time, and has not been asked to end."""
+        done = [event["what"] for event in self.events if event["t"] <= time and event.get("who") == who]
+        spawned = [place for place, what in enumerate(done) if what == "spawn"]
+        return bool(spawned) and not set(done[spawned[-1] :]) & {"SIGKILL", "clean close", "process ended"}
+
+    def _instances(self) -> list[tuple[str, str, float]]:
+        return [
+            (setting.partition("=")[2], event["who"], event["t"])
+            for event in self.events
+            for setting in event.get("config", ())
+            if setting.startswith("group.instance.id=")
+        ]
+
+    def process_names(self) -> dict[str, str]:
+        """Return the name under which something was done to a process -> the name that its client gave itself."""
+        started = {event["who"] for event in self.events if event["what"] == "start"}
+        names = {name: name for name in started}
+        for event in self.events:
+            name = event.get("who", "")
+            if name and name not in started and (short := name.rstrip("0123456789")) in started:
+                names[name] = short
+        return names
+
+
+@cache
+def read(name: str, folder: Path = FOLDER) -> Truth:
+    """Return what was written down beside the recording ``NAME.pcap.zst``."""
+    raw = json.loads((folder / "truth" / f"{name}.json").read_text(encoding="utf-8"))
+    return Truth(
+        name=name,
+        group=raw["group"],
+        events=sorted(raw["events"], key=lambda event: event["t"]),
+        log=[(line["t"], line["line"]) for line in raw.get("broker_log", [])],
+        session_timeout=raw.get("session_timeout_ms", 6000) / 1000,
+        static=bool(raw.get("static_members")),
+        cooperative="Cooperative" in raw.get("assignor", ""),
+        topic=raw.get("topic", ""),
+    )
+
+
+def silenced(truth: Truth, who: frozenset[str], since: float, until: float) -> TimeoutCause | None:
+    """Return what was done to a client between two times so that it fell silent; None if nothing was."""
+    names = truth.process_names()
+    latest = None
+    for event in truth.events:
+        if since <= event["t"] <= until and names.get(event.get("who", "")) in who:
+            if event["what"] in ("SIGKILL", "process ended"):
+                latest = TimeoutCause.PROCESS_DIED
+            elif event["what"] == "SIGSTOP":
+                latest = TimeoutCause.PROCESS_PAUSED
+            elif event["what"] in ("host gone", "network gone"):
+                latest = TimeoutCause.UNREACHABLE
+            elif event["what"] == "SIGCONT":
+                latest = None
+    return latest
+
+
+def is_slow(truth: Truth, who: frozenset[str], time: float) -> bool:
+    """Whether the application of a client was busy at a time, and did not poll."""
+    slow = False
+    for event in truth.events:
+        if event["t"] <= time and event.get("who") in who:
+            slow = {"slow-begin": True, "slow-end": False}.get(event["what"], slow)
+    return slow
+
+
+# ---------------------------------------------------------------- what listeners said
+def places(said: str) -> frozenset[Place]:
+    """Return the partitions in what a listener said, in the way of any of the clients."""
+    if said.startswith("{"):
+        told = json.loads(said).get("memberAssignment", {})
+        return frozenset(Place(topic, number) for topic, numbers in told.items() for number in numbers)
+    if said.startswith("map["):
+        found = re.findall(r"([\w.-]+):\[([\d ]*)\]", said)
+        return frozenset(Place(topic, int(number)) for topic, numbers in found for number in numbers.split())
+    listed = said.partition("]")[0]
+    if "(" in listed:
+        return frozenset(
+            Place(topic, int(number)) for topic, number in re.findall(r"\('([^']+)', (\d+)\)", listed)
+        )
+    return frozenset(
+        Place(topic, int(number)) for topic, number in re.findall(r"([\w.-]+)-(\d+)(?=[',]|$)", listed)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a listener said: that its client has been given partitions, and what it has now.
+
+    :ivar gave_up: what it had given up since it said so the last time
+    """
+
+    time: float
+    who: str
+    has: frozenset[Place]
+    gave_up: frozenset[Place]
+
+
+def said(truth: Truth) -> list[Said]:
+    """Return what the listeners said, in the order of time."""
+    has: dict[str, frozenset[Place]] = {}
+    gave_up: dict[str, frozenset[Place]] = {}
+    found = []
+    for time, who, what, rest in _told_by_clients(truth):
+        before = has.get(who, frozenset())
+        if what in ("start", "rebalancing"):
+            has[who], gave_up[who] = frozenset(), frozenset()
+        elif what in ("revoked", "lost"):
+            has[who] = before - places(rest)
+            gave_up[who] = gave_up.get(who, frozenset()) | (before & places(rest))
+        elif what == "assigned":
+            has[who] = before | places(rest)
+            found.append(Said(time, who, has[who], gave_up.get(who, frozenset())))
+            gave_up[who] = frozenset()
+    return found
+
+
+def _told_by_clients(truth: Truth) -> list[tuple[float, str, str, str]]:
+    told = []
+    for event in truth.events:
+        what, rest = event["what"], str(event.get("data", ""))
+        if what == "log":
+            what, _, rest = event["line"].partition(" ")
+        told.append((event["t"], event.get("who", ""), what, rest))
+    return told
