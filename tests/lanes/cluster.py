@@ -56,20 +56,23 @@ class Cluster:
 
     :param folder: where their configurations, data and logs go
     :param heap: of each virtual machine
+    :param jvm: other options of each virtual machine
     :ivar nodes: by node ID
     :ivar ports: of the ``CLIENT`` listeners, by node ID
     """
 
-    def __init__(self, folder: Path, *, version: str = KAFKA, heap: str = "320m") -> None:
+    def __init__(
+        self, folder: Path, *, version: str = KAFKA, heap: str = "320m", jvm: Sequence[str] = ()
+    ) -> None:
         self.version = version
         self._folder = folder
         ports = free_ports(3 * len(NODES))
         self.ports = dict(zip(NODES, ports[::3], strict=True))
         self._internal = dict(zip(NODES, ports[1::3], strict=True))
         self._controllers = dict(zip(NODES, ports[2::3], strict=True))
-        self.nodes = {node_id: self._node(node_id, heap) for node_id in NODES}
+        self.nodes = {node_id: self._node(node_id, heap, jvm) for node_id in NODES}
 
-    def _node(self, node_id: int, heap: str) -> Node:
+    def _node(self, node_id: int, heap: str, jvm: Sequence[str]) -> Node:
         ports = self.ports[node_id], self._internal[node_id], self._controllers[node_id]
         names = "CLIENT", "INTERNAL", "CONTROLLER"
         listeners = [f"{name}://127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)]
@@ -81,7 +84,8 @@ class Cluster:
             "controller.quorum.voters": voters,
         }
         # not its CLIENT port: to knock there would be a connection past whatever stands in between
-        return Node(self._folder / str(node_id), configuration, ports[1:2], version=self.version, heap=heap)
+        folder = self._folder / str(node_id)
+        return Node(folder, configuration, ports[1:2], version=self.version, heap=heap, jvm=jvm)
 
     def __enter__(self) -> Cluster:
         with ThreadPoolExecutor() as pool:

@@ -15,13 +15,14 @@ _SETTLE_S = 1.4
 
 
 @contextmanager
-def recorded(path: Path, port: int) -> Iterator[None]:
-    """Record one port of the loopback interface into a pcap, while the block runs.
+def recorded(path: Path, *ports: int) -> Iterator[None]:
+    """Record ports of the loopback interface into a pcap, while the block runs.
 
     :raises CannotRun: without tcpdump, or without the right to use it
     """
     need("tcpdump")
-    command = ["tcpdump", "-i", "lo", "-s0", "--immediate-mode", "-U", "-w", str(path), f"tcp port {port}"]
+    wanted = " or ".join(f"tcp port {port}" for port in ports)
+    command = ["tcpdump", "-i", "lo", "-s0", "--immediate-mode", "-U", "-w", str(path), wanted]
     with path.with_suffix(".tcpdump").open("w+b") as log:
         tcpdump = subprocess.Popen(command, stdout=log, stderr=log)
         try:

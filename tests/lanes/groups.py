@@ -1,0 +1,144 @@
+"""The lane of rebalances: what befalls groups of real clients, at a real broker, recorded with the truth beside it.
+
+    python -m tests.lanes.groups [--record] [SCENARIO ...]
+
+Members are stopped (SIGSTOP) for longer than their session timeout, change their subscription while another is slow,
+lose their coordinator in the middle of a rebalance, vanish from the network, and more: :mod:`tests.lanes.mishaps`. What
+was done when, what the listeners said and what the coordinator logged becomes ``truth/NAME.json`` beside ``NAME.pcap``,
+in the shape of ``tests/data/groups``; what the program tells of the recording is compared with it. It needs root, for
+tcpdump and nft.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tests.captures.analysis.groups.compare import differences
+from tests.captures.analysis.groups.truth import FOLDER
+from tests.lanes.broker import KAFKA, Broker
+from tests.lanes.cluster import NODES, Cluster
+from tests.lanes.members import SESSION_S, Stage, Story
+from tests.lanes.mishaps import OF_CLUSTERS, SCENARIOS
+from tests.lanes.recording import recorded
+from tests.lanes.tools import CannotRun, need, run
+
+_OF_BROKER = {
+    "group.consumer.session.timeout.ms": str(SESSION_S * 1000),
+    "group.consumer.min.session.timeout.ms": str(SESSION_S * 1000),
+    "group.consumer.heartbeat.interval.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "2000",
+    "group.consumer.migration.policy": "bidirectional",
+}
+"""What KIP-848 leaves to the broker, as short as for classic members."""
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXX",
+)
+_LINE = re.compile(r"^(\S+) \[.*?\] INFO \S*GroupMetadataManager - (?:\[GroupCoordinator [^\]]*\] )?(.*)$")
+
+
+def play(name: str, folder: Path, work: Path) -> None:
+    """Play a scenario; its recording and its truth go to ``folder``, as far as it came."""
+    pcap, story = folder / f"{name}.pcap", Story()
+    short = name.partition("_k430_")[2]
+    if name in OF_CLUSTERS:
+        scenario: Callable[..., None] = OF_CLUSTERS[name]
+        logs = [work / name / str(node) / "broker.log" for node in NODES]
+        with Cluster(work / name, jvm=_LOGGING) as cluster, _told(name, folder, story, scenario, logs):
+            stage = Stage(short, story, cluster.bootstrap, cluster.internal)
+            with stage.of(replicas=len(NODES)), recorded(pcap, *cluster.ports.values()):
+                scenario(stage, cluster)
+    else:
+        scenario = SCENARIOS[name]
+        logs = [work / name / "broker.log"]
+        listeners = {"QUIET": "PLAINTEXT", "CLIENT": "PLAINTEXT"}
+        with (
+            Broker(work / name, listeners, properties=_OF_BROKER, jvm=_LOGGING) as broker,
+            _told(name, folder, story, scenario, logs),
+        ):
+            stage = Stage(short, story, broker.address("CLIENT"), broker.address("QUIET"))
+            with stage.of(replicas=1), recorded(pcap, broker.ports["CLIENT"]):
+                scenario(stage)
+
+
+@contextmanager
+def _told(
+    name: str, folder: Path, story: Story, scenario: Callable[..., None], logs: list[Path]
+) -> Iterator[None]:
+    """Write down what happened in the block."""
+    short = name.partition("_k430_")[2]
+    try:
+        yield
+    finally:
+        said = sorted(
+            (line for log in logs for line in _logged(log, f"g-{short}")), key=lambda line: line["t"]
+        )
+        truth = {
+            "capture": f"{name}.pcap",
+            "scenario": " ".join((scenario.__doc__ or "").split()),
+            "client": "kafka-clients(java) 4.3.0, confluent-kafka 2.16.1",
+            "broker": f"Apache Kafka {KAFKA} (KRaft, {len(logs)} nodes)",
+            "group": f"g-{short}",
+            "topic": f"t-{short}",
+            "session_timeout_ms": SESSION_S * 1000,
+            "events": sorted(story.events, key=lambda event: event["t"]),
+            "broker_log": said,
+        }
+        (folder / "truth").mkdir(exist_ok=True)
+        (folder / "truth" / f"{name}.json").write_text(json.dumps(truth, separators=(",", ":")) + "\n")
+
+
+def _logged(log: Path, group: str) -> Iterator[dict[str, Any]]:
+    """Yield what a coordinator logged of a group, with its times."""
+    for line in log.read_text(errors="replace").splitlines():
+        match = _LINE.match(line)
+        if match and group in match[2]:
+            told = datetime.strptime(match[1], "%Y-%m-%dT%H:%M:%S.%f%z").astimezone(UTC)
+            yield {"t": round(told.timestamp(), 3), "line": match[2]}
+
+
+def _record(name: str, folder: Path) -> None:
+    """Keep a recording and its truth for the test suite."""
+    need("zstd")
+    run(["zstd", "-q", "-f", "-19", "--long=27", folder / f"{name}.pcap", "-o", FOLDER / f"{name}.pcap.zst"])
+    (FOLDER / "truth" / f"{name}.json").write_bytes((folder / "truth" / f"{name}.json").read_bytes())
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice([*SCENARIOS, *OF_CLUSTERS]), metavar="[SCENARIO]...")
+@click.option("--record", is_flag=True, help="Keep recordings and truths in tests/data/groups.")
+def main(names: tuple[str, ...], record: bool) -> None:
+    """Play scenarios, by default all, and compare what is told of them with what happened.
+
+    The exit code is 1 if something was told otherwise, 2 if it could not run here.
+    """
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="kproxy-lane-") as temporary:
+        work = Path(temporary)
+        for name in names or (*SCENARIOS, *OF_CLUSTERS):
+            try:
+                play(name, work, work / "brokers")
+                if record:
+                    _record(name, work)
+            except CannotRun as why:
+                click.echo(f"{name}: cannot run here: {why}", err=True)
+                sys.exit(2)
+            found = differences(work, f"{name}.pcap")
+            wrong += bool(found)
+            click.echo("\n  ".join([f"{name}: {'told otherwise' if found else 'as it happened'}", *found]))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

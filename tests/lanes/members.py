@@ -1,0 +1,218 @@
+"""Members of a group for lanes: clients in processes of their own that do what they are told and say what befalls them.
+
+    stage = Stage("upgrade", story, bootstrap, quiet)
+    with stage.of(replicas=1):
+        m1 = stage.join("m1", "java")
+        m1.send(signal.SIGSTOP)
+
+All that is done to them, and all that their listeners say, is in the :class:`Story`, with its time.
+"""
+
+from __future__ import annotations
+
+import functools
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+
+from tests.lanes.broker import JVM, kafka_class_path
+from tests.lanes.tools import cache, need, run, wait_for
+
+SESSION_S = 6
+RANGE = {"java": "org.apache.kafka.clients.consumer.RangeAssignor", "confluent": "range"}
+_PROGRAMS = Path(__file__).parent / "clients" / "groups"
+_CONFLUENT = "confluent-kafka==2.16.1"
+_STRATEGY = "partition.assignment.strategy"
+_CLASSIC = {"session.timeout.ms": str(SESSION_S * 1000), "heartbeat.interval.ms": "1000"}
+_SETTINGS = {
+    "auto.offset.reset": "earliest",
+    "auto.commit.interval.ms": "1000",
+    "max.poll.interval.ms": "60000",
+    "metadata.max.age.ms": "3000",
+}
+
+
+@dataclass(slots=True)
+class Story:
+    """What was done, and what the listeners said, as it goes into the truth."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def note(self, who: str, what: str, **more: Any) -> None:
+        """Write down that something happens now."""
+        self.events.append({"t": round(time.time(), 3), "who": who, "what": what} | more)
+
+
+class Member:
+    """A client in a process of its own.
+
+    :param kind: ``java`` or ``confluent``
+    """
+
+    def __init__(self, story: Story, name: str, kind: str, settings: Mapping[str, str], topics: str) -> None:
+        self.name = name
+        self._story = story
+        self._said: list[str] = []
+        arguments = [f"{key}={value}" for key, value in settings.items()]
+        story.note(name, "spawn", config=[each for each in arguments if each.startswith("group.instance.id")])
+        self._process = subprocess.Popen(
+            [*map(str, COMMANDS[kind]()), topics, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            time_ms, what, rest = f"{line.strip()}  ".split(" ", 2)
+            event = {"t": int(time_ms) / 1000, "who": self.name, "what": what}
+            self._story.events.append(event | ({"data": rest.strip()} if rest.strip() else {}))
+            self._said.append(what)
+
+    def count(self, what: str) -> int:
+        """Return how often its listener has said something."""
+        return self._said.count(what)
+
+    def tell(self, order: str) -> None:
+        """Have it do something."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{order}\n")
+        self._process.stdin.flush()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send its process a signal."""
+        self._story.note(self.name, number.name)
+        self._process.send_signal(number)
+
+    def close(self) -> None:
+        """Have it leave the group, and wait for its end."""
+        self._story.note(self.name, "clean close")
+        self.tell("close")
+        self._process.wait(30)
+        self._story.note(self.name, "process ended")
+
+    @property
+    def lives(self) -> bool:
+        """Whether its process does."""
+        return self._process.poll() is None
+
+    def ports(self) -> list[int]:
+        """Return the ports that it connects from."""
+        lines = run(["ss", "-tnpH", "state", "established"]).splitlines()
+        mine = [line.split() for line in lines if f"pid={self._process.pid}," in line]
+        return [int(words[2].rpartition(":")[2]) for words in mine]
+
+    def end(self) -> None:
+        """End its process, if it lives."""
+        self._process.kill()
+        self._process.wait()
+
+
+def _confluent() -> list[str | Path]:
+    python = cache() / "venv" / "bin" / "python"
+    if not python.exists():
+        run([sys.executable, "-m", "venv", cache() / "venv"])
+    if not list((cache() / "venv").glob("lib/*/site-packages/confluent_kafka")):
+        run([python, "-m", "pip", "install", "-q", _CONFLUENT])
+    return [python, _PROGRAMS / "confluent_member.py"]
+
+
+def _java() -> list[str | Path]:
+    need("java", "javac")
+    classes = cache() / "member"
+    run(["javac", "-d", classes, "-cp", kafka_class_path(), _PROGRAMS / "Member.java"])
+    return ["java", "-Xmx100m", *JVM, "-cp", f"{classes}:{kafka_class_path()}", "Member"]
+
+
+COMMANDS: dict[str, Callable[[], list[str | Path]]] = {
+    "java": functools.cache(_java),
+    "confluent": _confluent,
+}
+
+
+class Stage:
+    """Where a scenario plays: a group and its topics.
+
+    :param bootstrap: where the members connect; what goes there is recorded
+    :param quiet: where everything else connects
+    """
+
+    def __init__(self, name: str, story: Story, bootstrap: str, quiet: str) -> None:
+        self.story = story
+        self.group, self.topic = f"g-{name}", f"t-{name}"
+        self.members: list[Member] = []
+        self._bootstrap, self._quiet = bootstrap, quiet
+        self._over = threading.Event()
+        self._producing = threading.Thread(target=self._produce, daemon=True)
+
+    @contextmanager
+    def of(self, replicas: int) -> Iterator[None]:
+        """Make the topics, and write to the first while the block runs; what runs after it ends then."""
+        admin = KafkaAdminClient(bootstrap_servers=self._quiet)
+        admin.create_topics([NewTopic(name, 6, replicas) for name in (self.topic, f"{self.topic}-more")])
+        admin.close()
+        self._producing.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            for member in self.members:
+                member.end()
+            self._producing.join(5)
+
+    def _produce(self) -> None:
+        producer = KafkaProducer(bootstrap_servers=self._quiet)
+        while not self._over.wait(0.5):
+            producer.send(self.topic, b"something")
+        producer.close()
+
+    def start(self, name: str, kind: str, topics: str = "", **settings: str) -> Member:
+        """Start a member, by default of the one topic."""
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        # with KIP-848 the broker decides on timeouts and assignment
+        protocol = {} if named.get("group.protocol") == "consumer" else _CLASSIC | {_STRATEGY: RANGE[kind]}
+        who = {"bootstrap.servers": self._bootstrap, "group.id": self.group, "client.id": name}
+        member = Member(self.story, name, kind, who | _SETTINGS | protocol | named, topics or self.topic)
+        self.members.append(member)
+        return member
+
+    def join(self, name: str, kind: str, topics: str = "", **settings: str) -> Member:
+        """Start a member, and wait until it has been assigned something."""
+        member = self.start(name, kind, topics, **settings)
+        wait_for(f"{name} joining", lambda: member.count("assigned") > 0)
+        time.sleep(2)
+        return member
+
+    def add_partitions(self) -> None:
+        """Add partitions to the first topic."""
+        self.story.note("quiet", "partitions", data=f"{self.topic} 6 to 8")
+        admin = KafkaAdminClient(bootstrap_servers=self._quiet)
+        admin.create_partitions({self.topic: 8})
+        admin.close()
+
+    def again(self, *members: Member, after: Callable[[], None]) -> None:
+        """Do something, and wait until members have been assigned something anew."""
+        before = [member.count("assigned") for member in members]
+        after()
+        for member, count in zip(members, before, strict=True):
+            wait_for(f"{member.name}'s partitions", lambda m=member, c=count: m.count("assigned") > c)  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Have all members leave that live, one after the other."""
+        for member in self.members:
+            if member.lives:
+                member.close()
+                time.sleep(1.5)

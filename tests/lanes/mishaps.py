@@ -1,0 +1,237 @@
+"""What befalls groups in the lane of rebalances (:mod:`tests.lanes.groups`): one function for each scenario."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.lanes.cluster import Cluster
+from tests.lanes.members import RANGE, SESSION_S, Stage
+from tests.lanes.tools import need, run, wait_for
+
+_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
+def several_stopped(stage: Stage) -> None:
+    """Two of four members are stopped for twice their session timeout, of two kinds of clients."""
+    stage.join("m1", "java")
+    m2 = stage.join("m2", "java")
+    m3 = stage.join("m3", "confluent")
+    stage.join("m4", "confluent")
+    m2.send(signal.SIGSTOP)
+    time.sleep(1.5)
+    m3.send(signal.SIGSTOP)
+    time.sleep(2 * SESSION_S)
+    m2.send(signal.SIGCONT)
+    time.sleep(4)
+    m3.send(signal.SIGCONT)
+    time.sleep(4)
+    stage.close()
+
+
+def subscription_while_slow(stage: Stage) -> None:
+    """m1 wants another topic while m2 is slow: all wait for m2; then m3 does, while nobody is slow."""
+    m1 = stage.join("m1", "java")
+    m2 = stage.join("m2", "java")
+    m3 = stage.join("m3", "confluent")
+    more = f"subscribe {stage.topic},{stage.topic}-more"
+    m2.tell("slow 9000")
+    time.sleep(2)
+    stage.again(m1, m2, m3, after=lambda: m1.tell(more))
+    time.sleep(3)
+    stage.again(m1, m2, m3, after=lambda: m3.tell(more))
+    time.sleep(3)
+    stage.close()
+
+
+def rare_reasons(stage: Stage) -> None:
+    """The leader is made to join again, partitions are added, a static member returns twice, the second time with
+    another assignor, and is removed by an administrator."""
+    round_robin = "org.apache.kafka.clients.consumer.RoundRobinAssignor"
+    both = f"{RANGE['java']},{round_robin}"
+    m1 = stage.join("m1", "java", partition_assignment_strategy=both)
+    m2 = stage.join("m2", "java", partition_assignment_strategy=both, group_instance_id="inst-2")
+    m3 = stage.join("m3", "confluent", partition_assignment_strategy="range,roundrobin")
+    stage.again(m1, m2, m3, after=lambda: m1.tell("rejoin because it is time"))
+    time.sleep(2)
+    stage.again(m1, m2, m3, after=stage.add_partitions)
+    time.sleep(2)
+    m2.close()
+    m2 = stage.join("m2", "java", partition_assignment_strategy=both, group_instance_id="inst-2")
+    m2.close()
+    m2 = stage.start("m2", "java", partition_assignment_strategy=round_robin, group_instance_id="inst-2")
+    stage.again(m1, m2, m3, after=lambda: None)
+    time.sleep(2)
+    stage.again(m1, m3, after=lambda: m1.tell("remove inst-2"))
+    time.sleep(4)
+    stage.close()
+
+
+def instance_fenced(stage: Stage) -> None:
+    """m3 takes the instance ID of m2, which lives, with another assignor: a new generation, and m2 is fenced."""
+    round_robin = "org.apache.kafka.clients.consumer.RoundRobinAssignor"
+    both = f"{RANGE['java']},{round_robin}"
+    m1 = stage.join("m1", "java", partition_assignment_strategy=both)
+    stage.join("m2", "java", partition_assignment_strategy=both, group_instance_id="inst-2")
+    m3 = stage.start("m3", "java", partition_assignment_strategy=round_robin, group_instance_id="inst-2")
+    stage.again(m1, m3, after=lambda: None)
+    time.sleep(4)
+    stage.close()
+
+
+def stuck(stage: Stage) -> None:
+    """m2 takes longer to give its partitions up than the rebalance timeout, so that the others go on without it."""
+    m1 = stage.join("m1", "java", max_poll_interval_ms="8000")
+    m2 = stage.join("m2", "java", max_poll_interval_ms="8000")
+    m2.tell("stuck 14000")
+    time.sleep(1)
+    m3 = stage.start("m3", "java", max_poll_interval_ms="8000")
+    stage.again(m1, m3, after=lambda: None)
+    stage.again(m2, after=lambda: None)
+    time.sleep(4)
+    stage.close()
+
+
+def consumer_protocol_slow(stage: Stage) -> None:
+    """KIP-848: m2 is slow for longer than max.poll.interval.ms and comes back; then it is stuck in giving partitions up
+    when m3 joins."""
+    m1 = stage.join("m1", "java", group_protocol="consumer", max_poll_interval_ms="7000")
+    m2 = stage.join("m2", "java", group_protocol="consumer", max_poll_interval_ms="7000")
+    time.sleep(4)
+    stage.again(m1, m2, after=lambda: m2.tell("slow 14000"))
+    time.sleep(6)
+    m2.tell("stuck 14000")
+    time.sleep(1)
+    m3 = stage.join("m3", "java", group_protocol="consumer", max_poll_interval_ms="7000")
+    stage.again(m2, m3, after=lambda: None)
+    time.sleep(8)
+    stage.close()
+
+
+def consumer_protocol(stage: Stage) -> None:
+    """KIP-848: of four members one is stopped for longer than its session, and one vanishes from the network."""
+    for number, kind in enumerate(("java", "java", "confluent", "confluent"), 1):
+        stage.join(f"m{number}", kind, group_protocol="consumer")
+    _, m2, m3, _ = stage.members
+    time.sleep(4)
+    m2.send(signal.SIGSTOP)
+    time.sleep(2 * SESSION_S + 6)
+    m2.send(signal.SIGCONT)
+    time.sleep(6)
+    with _dropped(m3.ports()):
+        stage.story.note("m3", "host gone")
+        time.sleep(0.2)
+        m3.end()
+        time.sleep(SESSION_S + 8)
+    stage.close()
+
+
+def upgraded(stage: Stage) -> None:
+    """A group of classic members is joined by one of KIP-848, which leaves again."""
+    assignors = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    stage.join("m1", "java", partition_assignment_strategy=assignors)
+    stage.join("m2", "java", partition_assignment_strategy=assignors)
+    m3 = stage.join("m3", "java", group_protocol="consumer")
+    time.sleep(8)
+    m3.close()
+    time.sleep(8)
+    stage.close()
+
+
+def host_gone(stage: Stage) -> None:
+    """m2 vanishes: nothing of it comes any more, and nothing reaches it."""
+    stage.join("m1", "java")
+    m2 = stage.join("m2", "java")
+    m3 = stage.join("m3", "confluent")
+    with _dropped(m2.ports()):
+        stage.story.note("m2", "host gone")
+        time.sleep(0.2)
+        m2.end()
+        time.sleep(SESSION_S + 4)
+        del m3
+    stage.close()
+
+
+@contextmanager
+def _dropped(ports: list[int]) -> Iterator[None]:
+    """Drop all that comes from ports before it is captured, and all that goes to them after it was."""
+    need("nft")
+    listed = ", ".join(map(str, ports))
+    rules = (
+        "table inet kproxy_lane {\n"
+        f"chain out {{ type filter hook output priority 0; tcp sport {{ {listed} }} drop; }}\n"
+        f"chain in {{ type filter hook input priority 0; tcp dport {{ {listed} }} drop; }}\n"
+        "}\n"
+    )
+    run(["nft", "-f", "-"], stdin=rules)
+    try:
+        yield
+    finally:
+        run(["nft", "delete", "table", "inet", "kproxy_lane"])
+
+
+def coordinator_killed(stage: Stage, cluster: Cluster) -> None:
+    """m3 joins while m2 is slow; the coordinator dies before the round is over, and another broker takes over."""
+    m1 = stage.join("m1", "java")
+    m2 = stage.join("m2", "java")
+    m2.tell("slow 9000")
+    time.sleep(1)
+    m3 = stage.start("m3", "confluent")
+    wait_for("m1 giving its partitions up", lambda: m1.count("revoked") > 1)
+    time.sleep(2)
+    coordinator = _coordinator(cluster, stage.group)
+    stage.story.note(f"broker {coordinator}", "SIGKILL")
+    stage.again(m1, m2, m3, after=cluster.nodes[coordinator].kill)
+    time.sleep(6)
+    stage.close()
+
+
+def coordinator_killed_in_peace(stage: Stage, cluster: Cluster) -> None:
+    """The coordinator dies while nothing happens; another broker takes over, and the generation stays."""
+    _lose_coordinator(stage, cluster, "java")
+
+
+def coordinator_away(stage: Stage, cluster: Cluster) -> None:
+    """The coordinator dies while nothing happens; a member of librdkafka gives up before another takes over, and joins
+    as a new one."""
+    _lose_coordinator(stage, cluster, "confluent")
+
+
+def _lose_coordinator(stage: Stage, cluster: Cluster, kind: str) -> None:
+    stage.join("m1", "java")
+    stage.join("m2", kind)
+    time.sleep(2)
+    coordinator = _coordinator(cluster, stage.group)
+    stage.story.note(f"broker {coordinator}", "SIGKILL")
+    cluster.nodes[coordinator].kill()
+    time.sleep(14)
+    stage.close()
+
+
+def _coordinator(cluster: Cluster, group: str) -> int:
+    """Return which node coordinates a group."""
+    said = cluster.tool(_GROUPS, "--describe", "--state", "--group", group)
+    found = re.search(r"localhost:\d+\s+\((\d+)\)", said)
+    assert found, said
+    return int(found[1])
+
+
+SCENARIOS: dict[str, Callable[[Stage], None]] = {
+    "41_k430_several_stopped": several_stopped,
+    "41_k430_subscription_while_slow": subscription_while_slow,
+    "41_k430_host_gone": host_gone,
+    "41_k430_rare_reasons": rare_reasons,
+    "41_k430_instance_fenced": instance_fenced,
+    "41_k430_stuck": stuck,
+    "41_k430_kip848_slow": consumer_protocol_slow,
+    "41_k430_kip848_stopped_and_gone": consumer_protocol,
+    "41_k430_upgraded": upgraded,
+}
+OF_CLUSTERS: dict[str, Callable[[Stage, Cluster], None]] = {
+    "41_k430_coordinator_killed": coordinator_killed,
+    "41_k430_coordinator_killed_in_peace": coordinator_killed_in_peace,
+    "41_k430_coordinator_away": coordinator_away,
+}
