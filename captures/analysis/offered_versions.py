@@ -56,6 +56,10 @@ class OfferedVersions:
                 if row.get("api_key") is not None
             }
 
+    def knows(self, broker: str) -> bool:
+        """Tell whether a broker has told what it offers."""
+        return broker in self._offered
+
     def of(self, brokers: list[str], api: str) -> tuple[int, int] | None:
         """Return the versions of an API that all of some brokers offer, None if none of them has told."""
         found = [
@@ -64,3 +68,9 @@ class OfferedVersions:
             if (offered := self._offered.get(broker)) is not None and api in offered
         ]
         return (max(least for least, _ in found), min(most for _, most in found)) if found else None
+
+
+def refuses_old(offered: OfferedVersions, broker: str) -> bool:
+    """Tell whether a broker is one of Kafka 4.0 or later (KIP-896), by the versions it offers."""
+    fetch = offered.of([broker], "Fetch")
+    return fetch is not None and fetch[0] >= KAFKA_4_LEAST["Fetch"]

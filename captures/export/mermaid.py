@@ -23,14 +23,14 @@ from captures.analysis.conversation import (
     participants,
 )
 from captures.exchanges import Capture, Exchange
+from captures.meaning import words
 
 MAX_STEPS = 100
 MAX_EXCHANGES = 20_000
 
 _TEXT = 90
-_ESCAPES = str.maketrans(
-    {"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;", "\n": " ", "\r": " ", "\t": " ", "%": "#37;"}
-)
+_SPACES = str.maketrans("\n\r\t", "   ")
+_ESCAPES = str.maketrans({"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;", "%": "#37;"})
 _FAILED = frozenset({Outcome.ERROR, Outcome.UNANSWERED})
 
 
@@ -87,7 +87,7 @@ class SequenceDiagram:
         """Yield the lines of the diagram."""
         yield "sequenceDiagram"
         for participant, alias in self._aliases.items():
-            name, address = _text(participant.name), _text(participant.address)
+            name, address = escaped(participant.name), escaped(participant.address)
             label = name if participant.name == participant.address else f"{name}<br/>{address}"
             yield f"    {'actor' if participant.is_client else 'participant'} {alias} as {label}"
         drawn = 0
@@ -104,7 +104,7 @@ class SequenceDiagram:
 
     def _note(self, text: str) -> Iterator[str]:
         names = list(self._aliases.values())
-        yield f"    Note over {names[0]},{names[-1]}: {_text(text)}"
+        yield f"    Note over {names[0]},{names[-1]}: {escaped(text)}"
 
     def _drawn(self, fold: Fold) -> Iterator[str]:
         if fold.turns == 1 or fold.length == 1:
@@ -121,16 +121,16 @@ class SequenceDiagram:
         if step.kind is not Kind.EXCHANGE:
             one, other = (broker, client) if step.by_broker else (client, broker)
             took = "" if step.latency is None else f" ({_latency([step.latency])})"
-            yield f"{indent}{one}{'-x' if step.kind is Kind.RESET else '->>'}{other}: {_text(step.request + took)}"
+            yield f"{indent}{one}{'-x' if step.kind is Kind.RESET else '->>'}{other}: {escaped(step.request + took)}"
             return
         differ, latencies = fold.differ(index), fold.latencies(index)
         times = f" ×{turns}" if turns > 1 else ""
         if step.request:
-            yield f"{indent}{client}->>{broker}: {_text(step.request, more=differ[0])}{times}"
+            yield f"{indent}{client}->>{broker}: {escaped(step.request, more=differ[0])}{times}"
         if step.outcome not in (Outcome.NONE_DUE, Outcome.IN_FLIGHT):
             waited = ", waits by design" if step.waited else ""
             latency = f" ({_latency(latencies)}{waited})" if latencies else ""
-            answer = _text(step.response or "answer", more=differ[1])
+            answer = escaped(step.response or "answer", more=differ[1])
             arrow = "--x" if step.outcome in _FAILED else "-->>"
             yield f"{indent}{broker}{arrow}{client}: {answer}{latency}"
 
@@ -146,8 +146,8 @@ def _milliseconds(nanoseconds: int) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 0.1 else f"{value:.3f}"
 
 
-def _text(text: str, *, more: bool = False) -> str:
-    """Return text that Mermaid takes for text, with an ellipsis if there is more to it."""
+def escaped(text: str, *, more: bool = False) -> str:
+    """Return text that Mermaid takes for text, fit for a terminal, with an ellipsis if there is more to it."""
     if len(text) > _TEXT:
         text, more = text[: _TEXT - 1], True
-    return text.translate(_ESCAPES) + ("…" if more else "")
+    return words.line(text.translate(_SPACES)).translate(_ESCAPES) + ("…" if more else "")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.offered_versions import KAFKA_4_LEAST, OfferedVersions, too_old
+from captures.analysis.offered_versions import KAFKA_4_LEAST, OfferedVersions, refuses_old, too_old
 from captures.exchanges import ExchangeReader, open_capture
 from tests.captures.analysis.kit import exchange
 from tests.captures.recorded import FOLDER
@@ -25,6 +25,14 @@ def test_what_all_brokers_offer() -> None:
     assert offered.of(["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"], "Fetch") == (4, 13)
     assert offered.of(["10.0.0.1:9092"], "Produce") is None
     assert offered.of([], "Fetch") is None
+
+
+def test_brokers_of_kafka_4_are_known_by_what_they_offer() -> None:
+    offered = OfferedVersions()
+    offered.add(offer(0, 16))
+    offered.add(offer(4, 18, broker="10.0.0.2:9092"))
+    assert [offered.knows(f"10.0.0.{host}:9092") for host in (1, 2, 3)] == [True, True, False]
+    assert [refuses_old(offered, f"10.0.0.{host}:9092") for host in (1, 2, 3)] == [False, True, False]
 
 
 def test_a_refusal_offers_nothing() -> None:

@@ -111,6 +111,18 @@ def test_text_that_would_break_the_diagram() -> None:
     assert "#lt;script#gt;#59; #37;#37; comment" in text
 
 
+def test_what_a_terminal_would_obey_is_not_written() -> None:
+    capture = opened(SAMPLE)
+    first = next(iter(ExchangeReader(capture)))
+    hostile = "\x1b]0;title\x07 \u202eevil\x9b31m \u2028line"
+    diagram = SequenceDiagram()
+    diagram.add(capture, [replace(first, client_id=hostile, gist=(hostile, hostile))])
+    lines = list(diagram.lines())
+    check_syntax("\n".join(lines) + "\n")
+    assert all(line.isprintable() for line in lines)
+    assert sum("evil" in line for line in lines) == 3
+
+
 def test_how_exchanges_end() -> None:
     capture = opened(SAMPLE)
     first = next(iter(ExchangeReader(capture)))

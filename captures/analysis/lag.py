@@ -1,0 +1,334 @@
+"""Lag over time without asking the broker: how far groups are behind the ends of partitions, by what was seen.
+
+The lag of a group is what ``kafka-consumer-groups`` shows: the end of the partition less the offset that the group has
+committed. Ends come from the high watermarks of Fetch responses, from ListOffsets, and from produced records that all
+replicas have; see :mod:`captures.analysis.positions`. As long as nothing was committed, and for groups that keep their
+offsets elsewhere, the offset that is fetched next stands in its place.
+
+What is not known stays unknown: a lag without an end, or with one that is older than the position. An end that was told
+a while ago is a lower bound, and so is the lag.
+
+Over time the lag is kept in slices, which get wider as the time to be covered gets longer: however long a capture goes
+on, a partition of a group takes no more than :data:`MOST_SLICES` of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from captures.analysis.fetching import FETCH, FetchSession, FetchSessions
+from captures.analysis.introductions import client_name
+from captures.analysis.positions import LEARNED_FROM, Place, Position, Positions
+from captures.exchanges import Exchange, rfc3339
+from captures.filters.groups import MEMBERSHIP, GroupInference
+from captures.meaning import Names
+
+MOST_SLICES = 120
+LEAST_SLICE = 100_000_000
+"""ns, the width of a slice at first; it doubles."""
+
+_PRODUCE, _LIST_OFFSETS = 0, 2
+_TELL_ENDS = frozenset({_PRODUCE, FETCH, _LIST_OFFSETS})
+
+Group = str
+
+
+@dataclass(frozen=True, slots=True)
+class LagOverTime:
+    """The lag slice by slice.
+
+    :ivar begin: ns since the epoch, of the first slice
+    :ivar width: ns of a slice
+    :ivar highest: of each slice the highest lag in it; None as long as it is not known
+    """
+
+    begin: int
+    width: int
+    highest: list[int | None]
+
+    def merged(self, most: int) -> list[int | None]:
+        """Return the highest lags in at most so many slices."""
+        together = max(-(-len(self.highest) // most), 1)
+        return [
+            max((lag for lag in self.highest[at : at + together] if lag is not None), default=None)
+            for at in range(0, len(self.highest), together)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRow:
+    """How far a group is in one partition.
+
+    :ivar committed: offset up to which it has committed; None if not told
+    :ivar committed_at: ns since the epoch, when that was told; None likewise
+    :ivar position: offset that it asked for last; None if it did not fetch
+    :ivar client: who fetched it last: client ID, or address without one; empty if nobody did
+    :ivar end: offset behind the last record; None if not told
+    :ivar end_at: when that was told last
+    :ivar lag: end less committed, or less position where nothing was committed; None if it cannot be told
+    :ivar behind: end less position; None likewise
+    :ivar highest: highest lag there was; None if it was never known
+    :ivar highest_at: when
+    """
+
+    group: Group
+    topic: str
+    partition: int
+    committed: int | None
+    committed_at: int | None
+    position: int | None
+    client: str
+    end: int | None
+    end_at: int | None
+    lag: int | None
+    behind: int | None
+    highest: int | None
+    highest_at: int | None
+    over_time: LagOverTime
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/lag.md``."""
+        return {
+            "group": self.group,
+            "topic": self.topic,
+            "partition": self.partition,
+            "committed": self.committed,
+            "committed_time": _moment(self.committed_at),
+            "position": self.position,
+            "client": self.client or None,
+            "end": self.end,
+            "end_time": _moment(self.end_at),
+            "lag": self.lag,
+            "position_lag": self.behind,
+            "highest_lag": self.highest,
+            "highest_time": _moment(self.highest_at),
+            "over_time": {
+                "begin": rfc3339(self.over_time.begin),
+                "slice_ns": self.over_time.width,
+                "highest": self.over_time.highest,
+            },
+        }
+
+
+def _moment(time: int | None) -> str | None:
+    return None if time is None else rfc3339(time)
+
+
+@dataclass(slots=True)
+class _Series:
+    """The lag of a group in a partition, slice by slice: number of the slice -> highest and last."""
+
+    slices: dict[int, tuple[int, int]] = field(default_factory=dict)
+    highest: int | None = None
+    highest_at: int | None = None
+
+    def add(self, time: int, width: int, lag: int) -> None:
+        at = time // width
+        known = self.slices.get(at)
+        self.slices[at] = (lag if known is None else max(known[0], lag), lag)
+        if self.highest is None or lag > self.highest:
+            self.highest, self.highest_at = lag, time
+
+    def widen(self, factor: int) -> None:
+        wide: dict[int, tuple[int, int]] = {}
+        for at in sorted(self.slices):
+            highest, last = self.slices[at]
+            known = wide.get(at // factor, (0, 0))
+            wide[at // factor] = max(known[0], highest), last
+        self.slices = wide
+
+    def over_time(self, width: int, begin: int, end: int) -> LagOverTime:
+        """Return all slices from one time to another; a lag lasts until another is known."""
+        highest: list[int | None] = []
+        last: int | None = None
+        for at in range(begin // width, end // width + 1):
+            known = self.slices.get(at)
+            if known is not None:
+                highest.append(known[0] if last is None else max(known[0], last))
+                last = known[1]
+            else:
+                highest.append(last)
+        return LagOverTime(begin // width * width, width, highest)
+
+
+class _Fetching(NamedTuple):
+    """Where a group fetches a partition."""
+
+    offset: int
+    client: str
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is kept of one group in one partition."""
+
+    series: _Series = field(default_factory=_Series)
+    fetching: _Fetching | None = None
+    committed: int | None = None
+    committed_at: int | None = None
+
+
+class LagStats:
+    """Follows the lag of all groups; exchanges in the order of their requests, each once.
+
+    They are taken in in the order of their responses, as these tell what is known when: an exchange is kept until no
+    response can come before its own.
+
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._positions = Positions(names)
+        self._sessions = FetchSessions(names)
+        self._inference = GroupInference(names)
+        self._waiting: list[tuple[int, int, Exchange]] = []
+        self._kept: dict[Place, dict[Group, _Kept]] = {}
+        self._ends: dict[Place, tuple[int, int]] = {}
+        self._answered: dict[int, tuple[FetchSession, int]] = {}
+        self._width = LEAST_SLICE
+        self._begin: int | None = None
+        self._end = self._latest = 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        key = exchange.api_key
+        self._latest = max(self._latest, exchange.time)
+        if key in MEMBERSHIP:
+            self._inference.observe(exchange)
+        self._take_in(exchange.time)
+        if key == FETCH:
+            self._fetched(exchange)
+        if key in LEARNED_FROM:
+            end = exchange.time + max(exchange.latency or 0, 0)
+            heapq.heappush(self._waiting, (end, exchange.number, exchange))
+
+    def result(self) -> list[LagRow]:
+        """Return a row for each partition of each group, in the order of their names."""
+        self._take_in(None)
+        if self._begin is not None:
+            self._cover(self._latest)
+        self._confirm_ends()
+        named: dict[tuple[Group, Place], LagRow] = {}
+        positions = self._positions.result()
+        # what came by ID before the name was told is older than what came by name
+        for place, by_group in sorted(self._kept.items(), key=lambda item: bool(self._names(item[0][0]))):
+            topic = self._names(place[0]) or place[0]
+            for group, kept in by_group.items():
+                row = self._row(group, (topic, place[1]), place, kept, positions)
+                named.setdefault((group, (topic, place[1])), row)
+        return [named[key] for key in sorted(named)]
+
+    def _confirm_ends(self) -> None:
+        """Take ends as told anew by the last answer of a session: what it does not name has no news (KIP-227)."""
+        for session, time in self._answered.values():
+            for place in session.partitions:
+                known = self._ends.get(place)
+                if known is not None and known[1] < time:
+                    self._ends[place] = known[0], time
+
+    # ------------------------------------------------------------ as it comes
+    def _take_in(self, until: int | None) -> None:
+        """Take in what was answered by then; all there is if None."""
+        while self._waiting and (until is None or self._waiting[0][0] <= until):
+            time, _, exchange = heapq.heappop(self._waiting)
+            for place in self._positions.add(exchange):
+                self._learn(place, time, tells_ends=exchange.api_key in _TELL_ENDS)
+
+    def _learn(self, place: Place, time: int, *, tells_ends: bool) -> None:
+        known = self._positions.of(place)
+        if known is None:
+            return
+        if known.end is not None and tells_ends:
+            self._ends[place] = known.end, time
+        if known.committed:
+            by_group = self._kept.setdefault(place, {})
+            for group, offset in known.committed.items():
+                kept = by_group.setdefault(group, _Kept())
+                if kept.committed != offset:
+                    kept.committed, kept.committed_at = offset, time
+        for kept in self._kept.get(place, {}).values():
+            self._measure(kept, known, time)
+
+    def _fetched(self, exchange: Exchange) -> None:
+        seen = self._sessions.add(exchange)
+        if seen is not None and exchange.response is not None:
+            self._answered[exchange.connection] = seen.session, seen.end
+        if seen is None or seen.replica >= 0:
+            return
+        group, _ = self._inference.group_of(exchange)
+        if group is None:
+            return
+        client = client_name(exchange)
+        for place, offset in seen.asked:
+            if offset < 0:
+                continue
+            kept = self._kept.setdefault(place, {}).setdefault(group, _Kept())
+            kept.fetching = _Fetching(offset, client)
+            known = self._positions.of(place)
+            if known is not None:
+                self._measure(kept, known, exchange.time)
+
+    def _measure(self, kept: _Kept, known: Position, time: int) -> None:
+        lag = _lag(kept, known)
+        if lag is None:
+            return
+        self._cover(time)
+        kept.series.add(time, self._width, lag)
+
+    def _cover(self, time: int) -> None:
+        """Widen the slices if need be, so that there are not too many of them."""
+        self._begin = time if self._begin is None else min(self._begin, time)
+        self._end = max(self._end, time)
+        factor = 1
+        while self._end // (self._width * factor) - self._begin // (self._width * factor) >= MOST_SLICES:
+            factor *= 2
+        if factor > 1:
+            self._width *= factor
+            for series in self._every():
+                series.widen(factor)
+
+    def _every(self) -> Iterator[_Series]:
+        for by_group in self._kept.values():
+            for kept in by_group.values():
+                yield kept.series
+
+    # ------------------------------------------------------------ what came of it
+    def _row(
+        self, group: Group, shown: Place, place: Place, kept: _Kept, positions: dict[Place, Position]
+    ) -> LagRow:
+        known = positions.get(shown, Position())
+        fetching = kept.fetching
+        end = self._ends.get(place)
+        begin = self._begin if self._begin is not None else 0
+        return LagRow(
+            group=group,
+            topic=shown[0],
+            partition=shown[1],
+            committed=kept.committed,
+            committed_at=kept.committed_at,
+            position=fetching.offset if fetching is not None else None,
+            client=fetching.client if fetching is not None else "",
+            end=end[0] if end is not None else None,
+            end_at=end[1] if end is not None else None,
+            lag=_lag(kept, known),
+            behind=known.lag(fetching.offset) if fetching is not None else None,
+            highest=kept.series.highest,
+            highest_at=kept.series.highest_at,
+            over_time=kept.series.over_time(self._width, begin, max(self._end, begin)),
+        )
+
+
+def _lag(kept: _Kept, known: Position) -> int | None:
+    if kept.committed is not None:
+        return known.lag(kept.committed)
+    return None if kept.fetching is None else known.lag(kept.fetching.offset)
+
+
+def total(rows: Iterable[LagRow]) -> tuple[int, int]:
+    """Return the lag of some partitions together, and of how many of them it is not known."""
+    lags = [row.lag for row in rows]
+    return sum(lag for lag in lags if lag is not None), sum(lag is None for lag in lags)

@@ -1,0 +1,265 @@
+"""Which versions brokers offer, which of them clients use, and what of that will not go well.
+
+Brokers tell their ranges in ApiVersions. Clients tell nothing: what is known of a client are the versions it used. What
+it could use is bounded by the offered range from above; from below by what it used anywhere, which it certainly
+speaks. A client that asks for the ranges and stays below them has its own limit, or a reason in the request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from captures.analysis.fetching import replica_of
+from captures.analysis.introductions import Introductions, client_name, connection_key
+from captures.analysis.offered_versions import KAFKA_4_LEAST, too_old
+from captures.analysis.version_matrix import (
+    BrokerOffer,
+    ClientVersions,
+    Limit,
+    Matrix,
+    Range,
+    Use,
+    VersionWarning,
+    WarningKind,
+    shown,
+)
+from captures.exchanges import Capture, Exchange, Flag
+from captures.meaning.exchange import Body, number, rows, text
+from dissectors.apis import api_name
+
+API_VERSIONS = 18
+_BETWEEN_BROKERS = frozenset(
+    {
+        "LeaderAndIsr",
+        "StopReplica",
+        "UpdateMetadata",
+        "ControlledShutdown",
+        "WriteTxnMarkers",
+        "AlterPartition",
+    }
+    | {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot", "UpdateRaftVoter", "Envelope"}
+    | {"BrokerRegistration", "BrokerHeartbeat", "ControllerRegistration", "AllocateProducerIds"}
+    | {"AssignReplicasToDirs", "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState"}
+    | {"DeleteShareGroupState", "ReadShareGroupStateSummary"}
+)
+"""APIs that only brokers and controllers ask, and only of each other."""
+_BY_REPLICAS = frozenset({1, 2, 23})
+"""Fetch, ListOffsets and OffsetForLeaderEpoch tell who is a replica."""
+_UNSUPPORTED = 35
+
+
+@dataclass(slots=True)
+class _Seen:
+    """How often, and where first."""
+
+    count: int = 0
+    first: int = 0
+
+    def add(self, exchange: Exchange) -> None:
+        self.first = self.first or exchange.number
+        self.count += 1
+
+
+@dataclass(slots=True)
+class _Client:
+    """What was seen of a client."""
+
+    software: Counter[str] = field(default_factory=Counter)
+    hosts: dict[str, None] = field(default_factory=dict)
+    used: dict[tuple[str, int], Counter[int]] = field(default_factory=dict)
+    first: dict[tuple[str, int], int] = field(default_factory=dict)
+    at: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    asking: set[int] = field(default_factory=set)
+    connections: dict[int, tuple[str, int]] = field(default_factory=dict)
+    is_broker: bool = False
+
+
+class Negotiation:
+    """Collects what brokers offer and clients use.
+
+    :param capture: tells which connections were captured from their beginning; without it, that is not known
+    """
+
+    def __init__(self, capture: Capture | None = None) -> None:
+        self._capture = capture
+        self._introductions = Introductions()
+        self._offers: dict[str, BrokerOffer] = {}
+        self._clients: dict[str, _Client] = {}
+        self._fallbacks: dict[tuple[str, str, int, int], _Seen] = {}
+        self._changes: dict[str, _Seen] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        self._offers.setdefault(exchange.broker, BrokerOffer(exchange.broker))
+        self._introductions.add(exchange)
+        key, version = exchange.api_key, exchange.version
+        if key == API_VERSIONS:
+            self._offer(exchange)
+        if key is None or version is None or Flag.ORPHAN in exchange.flag:
+            return
+        client = self._clients.setdefault(client_name(exchange), _Client())
+        place = exchange.broker, key
+        client.used.setdefault(place, Counter())[version] += 1
+        client.first.setdefault(place, exchange.number)
+        client.at.setdefault((*place, version), exchange.number)
+        client.hosts[exchange.client.rpartition(":")[0]] = None
+        if exchange.connection not in client.connections:
+            client.connections[exchange.connection] = exchange.broker, exchange.number
+        client.is_broker = client.is_broker or _is_broker(exchange)
+        if key == API_VERSIONS:
+            client.asking.add(exchange.connection)
+            told = self._introductions.of(connection_key(exchange)).software
+            if told:
+                client.software[told] += 1
+            if exchange.errors and exchange.errors[0].code == _UNSUPPORTED:
+                answered = 0 if exchange.response is None else exchange.response.version or 0
+                fallback = client_name(exchange), exchange.broker, version, answered
+                self._fallbacks.setdefault(fallback, _Seen()).add(exchange)
+
+    def _offer(self, exchange: Exchange) -> None:
+        response = exchange.response.value if exchange.response else None
+        if not response or number(response, "error_code", 0):
+            return
+        apis = {
+            number(row, "api_key"): (number(row, "min_version"), number(row, "max_version"))
+            for row in rows(response, "api_keys")
+            if row.get("api_key") is not None
+        }
+        if not apis:
+            return
+        offer = self._offers[exchange.broker]
+        if offer.apis and offer.apis != apis:
+            self._changes.setdefault(exchange.broker, _Seen()).add(exchange)
+        if offer.apis != apis:
+            offer.told, offer.time, offer.apis = exchange.number, exchange.time, apis
+        # older versions of the answer tell of no features
+        offer.supported = (
+            _levels(response, "supported_features", "min_version", "max_version") or offer.supported
+        )
+        finalized = _levels(response, "finalized_features", "min_version_level", "max_version_level")
+        offer.finalized = finalized or offer.finalized
+
+    # ------------------------------------------------------------ what came of it
+    def result(self) -> Matrix:
+        """Return the brokers by address, the clients by name, and the warnings, the gravest first."""
+        clients = [self._client(name, seen) for name, seen in sorted(self._clients.items())]
+        warnings = [each for client in clients for each in self._of_client(client)]
+        warnings += [*self._of_fallbacks(), *self._of_changes()]
+        order = list(WarningKind)
+        warnings.sort(key=lambda each: (order.index(each.kind), each.client, each.first))
+        return Matrix(sorted(self._offers.values(), key=lambda each: each.broker), clients, warnings)
+
+    def _client(self, name: str, seen: _Client) -> ClientVersions:
+        asks = True if seen.asking else False if any(map(self._whole, seen.connections)) else None
+        software = [each for each, _ in seen.software.most_common()]
+        found = ClientVersions(name, software, list(seen.hosts), asks, seen.is_broker)
+        for (broker, key), used in sorted(seen.used.items()):
+            offered = self._offers[broker].apis.get(key)
+            elsewhere = {
+                version
+                for (other, same), versions in seen.used.items()
+                if same == key and other != broker
+                for version in versions
+            }
+            use = Use(broker, key, dict(sorted(used.items())), seen.first[broker, key], offered)
+            use.elsewhere = sorted(elsewhere - set(used))
+            if offered is not None and max(used) == offered[1]:
+                use.limit = Limit.BROKER
+            elif offered is not None and max(used) < offered[1] and asks:
+                use.limit = Limit.CLIENT
+            found.uses.append(use)
+        return found
+
+    def _whole(self, connection: int) -> bool:
+        """Tell whether a connection was captured from its beginning."""
+        return self._capture is not None and int(self._capture.connections.syn_time[connection]) >= 0
+
+    def _of_client(self, client: ClientVersions) -> list[VersionWarning]:
+        if client.is_broker:
+            return []
+        seen = self._clients[client.name]
+        found = [
+            warning
+            for use in client.uses
+            for version, count in use.used.items()
+            for warning in _of_use(client.name, use, version, count, seen.at[use.broker, use.key, version])
+        ]
+        if client.asks is False:
+            whole = [place for connection, place in seen.connections.items() if self._whole(connection)]
+            found.append(
+                VersionWarning(
+                    kind=WarningKind.NEVER_ASKED,
+                    client=client.name,
+                    broker=whole[0][0],
+                    count=len(whole),
+                    first=whole[0][1],
+                    sentence="never asks what the broker offers: it uses the versions it was written or configured "
+                    "for, and a broker that does not serve them closes the connection",
+                )
+            )
+        return found
+
+    def _of_fallbacks(self) -> list[VersionWarning]:
+        return [
+            VersionWarning(
+                kind=WarningKind.FALLBACK,
+                client=client,
+                broker=broker,
+                api=api_name(API_VERSIONS),
+                version=asked,
+                count=seen.count,
+                first=seen.first,
+                sentence=f"the broker does not know ApiVersions v{asked}, and answered in v{answered}: the client "
+                "is newer than the broker, and asks a second time (KIP-511)",
+            )
+            for (client, broker, asked, answered), seen in self._fallbacks.items()
+        ]
+
+    def _of_changes(self) -> list[VersionWarning]:
+        return [
+            VersionWarning(
+                kind=WarningKind.OFFER_CHANGED,
+                broker=broker,
+                count=seen.count,
+                first=seen.first,
+                sentence="the broker offers other versions than before: it was upgraded or configured anew, or "
+                "another one has its address",
+            )
+            for broker, seen in self._changes.items()
+        ]
+
+
+def _is_broker(exchange: Exchange) -> bool:
+    """Tell whether only a broker or controller asks this."""
+    if exchange.api in _BETWEEN_BROKERS:
+        return True
+    request = exchange.request.value if exchange.request else None
+    return exchange.api_key in _BY_REPLICAS and bool(request) and replica_of(request or {}) >= 0
+
+
+def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list[VersionWarning]:
+    said: dict[str, Any] = {
+        "client": client,
+        "broker": use.broker,
+        "api": use.api,
+        "version": version,
+        "count": count,
+        "first": first,
+    }
+    found = []
+    # a version of ApiVersions that the broker does not know is a question, and has an answer of its own
+    asked = use.key == API_VERSIONS
+    if use.offered is not None and not use.offered[0] <= version <= use.offered[1] and not asked:
+        sentence = f"the broker offers {use.api} {shown(use.offered)} only"
+        found.append(VersionWarning(kind=WarningKind.OUTSIDE_OFFERED, sentence=sentence, **said))
+    if too_old(use.api, version):
+        least = KAFKA_4_LEAST[use.api]
+        sentence = f"brokers of Kafka 4.0 and later serve {use.api} from v{least} on (KIP-896)"
+        found.append(VersionWarning(kind=WarningKind.REFUSED_BY_KAFKA_4, sentence=sentence, **said))
+    return found
+
+
+def _levels(response: Body, name: str, least: str, most: str) -> dict[str, Range]:
+    return {text(row, "name"): (number(row, least), number(row, most)) for row in rows(response, name)}

@@ -1,0 +1,8 @@
+"""Groups over time as one self-contained page: a picture of the members, the stories, and tables.
+
+The page needs no network and no script; it follows the reader's light or dark theme, and prints.
+"""
+
+from captures.export.group_html.page import page
+
+__all__ = ["page"]

@@ -1,0 +1,288 @@
+"""The picture of a group: members as lanes, time across, one SVG for each row of time.
+
+Boxes are what members do; a shaded band is a rebalance, with its number above it, which leads to its story. Lengths
+are units of the SVG's own, which is as wide as the page lets it be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+
+from captures.analysis.groups.facts import took, who
+from captures.analysis.groups.labels import Labels, counter_of, partitions, step
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Phase, Rebalance, Span
+from captures.export.group_html.axis import WIDTH, AxisRow, Piece, axis
+from captures.export.group_html.lanes import Lane, lanes
+from captures.export.group_html.legend import class_of, lone_topic
+from captures.export.group_html.markers import LETTER, LEVEL, Marker, Numbered, placed
+from captures.export.group_html.markup import Markup, tag, together
+from captures.meaning import words
+from captures.moments import Clock, span
+
+_LEFT = 165.0
+_RIGHT = 14.0
+_LANE = 24.0
+_BAR = 16.0
+_BOTTOM = 22.0
+MOST_LANES = 60
+"""Of a row; where there are more members, those are drawn to whom something happened, and the rest is counted."""
+_LABEL = 23
+"""Characters of a lane's label."""
+_EDGE = 3.0
+"""Units that a box is wide at least: what took a moment is to be seen as well."""
+_MARKS = {"cause": "m0-7l5 7l-5 7l-5-7z", "fail": "m-4-4l8 8m0-8l-8 8"}
+"""Paths of a diamond and a cross, around a point."""
+_QUIET = frozenset({Phase.STABLE})
+
+
+def picture(
+    timeline: GroupTimeline,
+    rebalances: Sequence[Numbered],
+    labels: Labels,
+    zone: tzinfo | None,
+    begin: int | None = None,
+    end: int | None = None,
+) -> Markup:
+    """Return the rows of the picture.
+
+    :param rebalances: those that are shown
+    :param begin: when the picture begins; None for the beginning of the group
+    :param end: likewise
+    """
+    first = timeline.first if begin is None else max(begin, timeline.first)
+    last = timeline.last if end is None else min(end, timeline.last)
+    drawn = _Picture(timeline, rebalances, labels, zone)
+    rows = axis(first, last, drawn.busy(), _usual([each.told for each in rebalances]))
+    return together(*[drawn.row(row) for row in rows])
+
+
+def _usual(rebalances: Sequence[Rebalance]) -> int:
+    """Return the median time that a rebalance took."""
+    found = sorted(told.duration for told in rebalances if told.duration is not None)
+    return found[len(found) // 2] if found else 0
+
+
+class _Picture:
+    """Draws the rows of one group."""
+
+    def __init__(
+        self, timeline: GroupTimeline, rebalances: Sequence[Numbered], labels: Labels, zone: tzinfo | None
+    ) -> None:
+        self._timeline = timeline
+        self._rebalances = rebalances
+        self._labels = labels
+        self._clock = Clock.of(timeline.first, timeline.last, zone)
+        self._lanes = lanes(timeline, labels)
+        self._alone = lone_topic(timeline)
+        self._marked = self._marks_of_lanes()
+
+    def busy(self) -> Iterator[tuple[int, int]]:
+        """Yield the stretches of time in which there is something to see."""
+        for each in self._rebalances:
+            yield each.told.time, self._end(each.told)
+        for member in self._timeline.members:
+            for known in member.spans:
+                if known.phase not in _QUIET:
+                    yield known.begin, known.end
+
+    def row(self, row: AxisRow) -> Markup:
+        """Return one row as an SVG."""
+        there = [lane for lane in self._lanes if lane.within(row.begin, row.end)]
+        shown = self._chosen(there, row)
+        here = [each for each in self._rebalances if self._shows(each.told, row)]
+        markers = self._markers(here, row)
+        top = 6 + LEVEL * (1 + max((marker.level for marker in markers), default=0))
+        bottom = top + max(len(shown) + (len(there) > len(shown)), 1) * _LANE
+        parts = [
+            *self._bands(here, row, top, bottom),
+            *self._ticks(row, top, bottom),
+            *[part for at, lane in enumerate(shown) for part in self._lane(lane, row, top + at * _LANE)],
+            *self._left_out(len(there) - len(shown), bottom - _LANE / 2),
+            *self._coordinators(row, top, bottom),
+            *[self._fold(piece, top, bottom) for piece in row.pieces if piece.folded],
+            *[self._number(marker, top) for marker in markers],
+        ]
+        height = bottom + _BOTTOM
+        return tag(
+            "svg",
+            *parts,
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {_LEFT + WIDTH + _RIGHT:g} {height:g}",
+            role="group",
+            aria_label=f"{self._clock(row.begin)} to {self._clock(row.end)}",
+        )
+
+    # ------------------------------------------------------------ rebalances
+    def _end(self, told: Rebalance) -> int:
+        if told.end is not None:
+            return told.end
+        return self._timeline.last if told.running else told.time
+
+    def _shows(self, told: Rebalance, row: AxisRow) -> bool:
+        return told.time <= row.end and self._end(told) >= row.begin
+
+    def _bands(self, here: Sequence[Numbered], row: AxisRow, top: float, bottom: float) -> Iterator[Markup]:
+        for each in here:
+            left, right = self._x(row, each.told.time), self._x(row, self._end(each.told))
+            yield tag(
+                "rect",
+                x=left,
+                y=top,
+                width=max(right - left, 1.5),
+                height=bottom - top,
+                class_="band running" if each.told.running else "band",
+            )
+
+    def _markers(self, here: Sequence[Numbered], row: AxisRow) -> list[Marker]:
+        """Return the numbers above the lanes."""
+        found = [(each, self._x(row, each.told.time)) for each in here if row.holds(each.told.time)]
+        return placed(found, _LEFT + WIDTH + _RIGHT)
+
+    def _number(self, marker: Marker, top: float) -> Markup:
+        told = marker.each.told
+        head = words.listed([step(told), took(told, self._timeline)])
+        title = f"{head}: {told.trigger}\n{told.sentence}"
+        return marker.draw(top, title, f"{told.trigger} {who(told, self._labels)}".rstrip())
+
+    # ------------------------------------------------------------ lanes
+    def _chosen(self, there: list[Lane], row: AxisRow) -> list[Lane]:
+        """Return the lanes that are drawn: if not all of them, those first in which something is marked."""
+        if len(there) <= MOST_LANES:
+            return there
+        marked = {lane for lane, marks in self._marked.items() if any(row.holds(time) for time, *_ in marks)}
+        first = sorted(range(len(there)), key=lambda at: (id(there[at]) not in marked, at))[:MOST_LANES]
+        return [there[at] for at in sorted(first)]
+
+    @staticmethod
+    def _left_out(count: int, middle: float) -> Iterator[Markup]:
+        if count:
+            yield tag("text", f"+ {words.counted(count, 'more member')}", x=_LEFT + 4, y=middle + 3.5)
+
+    def _lane(self, lane: Lane, row: AxisRow, top: float) -> Iterator[Markup]:
+        middle = top + _LANE / 2
+        full = "\n".join(_described(member) for member in lane.members[:10])
+        label = words.clipped(lane.label, _LABEL)
+        yield tag("text", tag("title", full), label, x=_LEFT - 10, y=middle + 3.5, class_="label")
+        yield tag("line", x1=_LEFT, y1=middle, x2=_LEFT + row.width, y2=middle, class_="lane")
+        for member, known in lane.spans(row.begin, row.end):
+            yield from self._box(member, known, row, middle)
+        yield from self._marks(lane, row, middle)
+
+    def _box(self, member: GroupMember, known: Span, row: AxisRow, middle: float) -> Iterator[Markup]:
+        left, right = self._x(row, known.begin), self._x(row, known.end)
+        width = max(right - left, _EDGE)
+        has = "" if known.assigned is None else partitions(known.assigned, 99) or "no partitions"
+        counted = f"{counter_of(self._timeline.kind)} {known.generation}" if known.generation >= 0 else ""
+        title = ", ".join(
+            filter(
+                None,
+                [
+                    f"{self._labels.of(member.member, member.client)}: {known.phase}",
+                    counted,
+                    f"{self._clock(known.begin)} to {self._clock(known.end)} ({span(known.end - known.begin)})",
+                    has,
+                    f"#{known.number}",
+                ],
+            )
+        )
+        yield tag(
+            "rect",
+            tag("title", title),
+            x=left,
+            y=middle - _BAR / 2,
+            width=width,
+            height=_BAR,
+            rx=2.0,
+            class_=class_of(known),
+        )
+        if known.phase is Phase.STABLE and known.assigned is not None:
+            yield from self._has(known, row, middle)
+
+    def _has(self, known: Span, row: AxisRow, middle: float) -> Iterator[Markup]:
+        """Yield the partitions of a member, written where the box is not folded away."""
+        has = known.assigned or ()
+        # its name, in each of the boxes, would leave no room for what differs
+        text = words.ranges(place.partition for place in has) if self._alone else partitions(has)
+        text = text or "none"
+        for piece in row.pieces:
+            left, right = piece.at(known.begin), piece.at(known.end)
+            room = int((right - left - 10) / LETTER)
+            if not piece.folded and known.end > piece.begin and room >= min(len(text), 4):
+                yield tag("text", words.clipped(text, room), x=_LEFT + left + 7, y=middle + 3.5, class_="has")
+                return
+
+    def _marks(self, lane: Lane, row: AxisRow, middle: float) -> Iterator[Markup]:
+        """Yield what happened in a lane at a moment: triggers, and commits that failed."""
+        for time, mark, title in self._marked.get(id(lane), ()):
+            if row.holds(time):
+                x = self._x(row, time)
+                yield tag("path", tag("title", title), d=f"M{x:.1f} {middle:.1f}{_MARKS[mark]}", class_=mark)
+
+    def _marks_of_lanes(self) -> dict[int, list[tuple[int, str, str]]]:
+        """Return what there is to be marked: lane -> time, kind and words."""
+        lane_of = {
+            known: id(lane)
+            for lane in self._lanes
+            for member in lane.members
+            for known in (member.member, *member.former)
+        }
+        found: dict[int, list[tuple[int, str, str]]] = {}
+        for each in self._rebalances:
+            for cause in each.told.causes:
+                if cause.member in lane_of:
+                    title = f"{cause.trigger} ({cause.certainty}): {cause.sentence}"
+                    found.setdefault(lane_of[cause.member], []).append((cause.time, "cause", title))
+            for failure in each.told.commit_failures:
+                if failure.member in lane_of:
+                    title = f"commit failed: {failure.name} (#{failure.number})"
+                    found.setdefault(lane_of[failure.member], []).append((failure.time, "fail", title))
+        return found
+
+    # ------------------------------------------------------------ time
+    def _ticks(self, row: AxisRow, top: float, bottom: float) -> Iterator[Markup]:
+        for time in row.ticks():
+            x = self._x(row, time)
+            yield tag("line", x1=x, y1=top, x2=x, y2=bottom + 4, class_="tick")
+            text = self._clock(time).removesuffix(".000")
+            middle = min(x, _LEFT + WIDTH + _RIGHT - len(text) * LETTER / 2)
+            yield tag("text", text, x=middle, y=bottom + 16, class_="time")
+
+    def _fold(self, piece: Piece, top: float, bottom: float) -> Markup:
+        quiet = span(piece.end - piece.begin)
+        title = f"{quiet} in which nothing happens: {self._clock(piece.begin)} to {self._clock(piece.end)}"
+        x, middle = _LEFT + piece.x, _LEFT + piece.x + piece.width / 2
+        box = tag("rect", x=x, y=top, width=piece.width, height=bottom - top, class_="fold")
+        lines = tag(
+            "path",
+            d=f"M{x:.1f} {top:.1f}V{bottom:.1f}M{x + piece.width:.1f} {top:.1f}V{bottom:.1f}",
+            class_="foldedge",
+        )
+        place = f"rotate(-90 {middle:.1f} {(top + bottom) / 2:.1f})"
+        tall = bottom - top >= len(quiet) * LETTER + 6
+        text = tag(
+            "text",
+            quiet,
+            x=middle,
+            y=(top + bottom) / 2 + 3.5 if tall else bottom + 16,
+            transform=place if tall else None,
+            class_="quiet",
+        )
+        return tag("g", tag("title", title), box, lines, text)
+
+    def _coordinators(self, row: AxisRow, top: float, bottom: float) -> Iterator[Markup]:
+        for seen in self._timeline.coordinators[1:]:
+            if row.holds(seen.time):
+                x = self._x(row, seen.time)
+                title = tag("title", f"the coordinator is now {seen.broker} (#{seen.number})")
+                yield tag("line", title, x1=x, y1=top, x2=x, y2=bottom, class_="coordinator")
+
+    def _x(self, row: AxisRow, time: int) -> float:
+        return _LEFT + row.x(time)
+
+
+def _described(member: GroupMember) -> str:
+    parts = [member.member or "(no member ID)", f"client {member.client}", f"on {member.host}"]
+    if member.instance is not None:
+        parts.append(f"instance {member.instance}")
+    return ", ".join(parts)

@@ -1,0 +1,95 @@
+"""Rebalances of a capture that grows: told when they are over, and before that when they go on for long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from time import monotonic
+
+from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.pending import pending_calls
+from captures.exchanges import Capture, Exchange
+from dissectors.knowledge import Knowledge
+
+SETTLED = 5_000_000_000
+"""ns after its end, when it shows who consumes again and which commits failed; so long is waited before it is told."""
+LONG = 5_000_000_000
+"""ns after which a rebalance that goes on is told."""
+
+_EVERY = 1.0  # seconds between two looks
+_SHARE = 20  # a look may take this part of the time between two
+
+Tell = Callable[[GroupTimeline, Rebalance], None]
+
+
+class LiveGroups:
+    """Tells rebalances, each once when it is over, and once before if it goes on for long.
+
+    :param knowledge: of the reader that decodes the capture
+    :param tell: called with each one that is to be told, and its group as it is then
+    """
+
+    def __init__(self, capture: Capture, knowledge: Knowledge, tell: Tell) -> None:
+        self._capture = capture
+        self._knowledge = knowledge
+        self._tell = tell
+        self._histories = GroupHistories(knowledge.topic_name, capture)
+        self._running: set[Hashable] = set()
+        self._told: Counter[Hashable] = Counter()
+        self._next = 0.0
+
+    def add(self, exchange: Exchange) -> None:
+        """Take one exchange in."""
+        self._histories.add(exchange)
+
+    def look(self) -> None:
+        """Tell what is new; does nothing if it was asked a moment ago."""
+        begin = monotonic()
+        if begin < self._next:
+            return
+        now = self._capture.latest
+        pending = pending_calls(self._capture, self._knowledge)
+        for timeline in self._histories.result(now=now or None, pending=pending):
+            self._news(timeline, now)
+        end = monotonic()
+        self._next = end + max(_EVERY, _SHARE * (end - begin))
+
+    def conclude(self) -> list[GroupTimeline]:
+        """Tell what was not told, as nothing comes any more; return the groups."""
+        timelines = self._histories.result()
+        for timeline in timelines:
+            self._news(timeline, None)
+        return timelines
+
+    def _news(self, timeline: GroupTimeline, now: int | None) -> None:
+        for rebalance in self._untold(timeline):
+            if rebalance.running:
+                key = timeline.group, rebalance.before
+                long = now is None or now - rebalance.time >= LONG
+                if long and key not in self._running:
+                    self._running.add(key)
+                    self._tell(timeline, rebalance)
+                continue
+            over = rebalance.time if rebalance.end is None else rebalance.end
+            if now is not None and now - over < SETTLED:
+                return  # what came later is told later
+            self._told[_identity(rebalance)] += 1
+            self._tell(timeline, rebalance)
+
+    def _untold(self, timeline: GroupTimeline) -> Iterator[Rebalance]:
+        """Yield the rebalances that were not told as being over.
+
+        A group that lost its state begins to count anew, so that more than one may have the same generations.
+        """
+        seen: Counter[Hashable] = Counter()
+        told = self._told.copy()
+        for rebalance in timeline.rebalances:
+            key = _identity(rebalance)
+            seen[key] += 1
+            if rebalance.running or seen[key] > told[key]:
+                yield rebalance
+
+
+def _identity(rebalance: Rebalance) -> Hashable:
+    return rebalance.group, rebalance.before, rebalance.generation

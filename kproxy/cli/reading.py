@@ -1,0 +1,114 @@
+"""How the commands that look at a whole capture read it: the options they share, put to use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli.common import keylog_option, names_of, opened_capture, read_to_the_end, with_progress
+from kproxy.cli.times import resolve
+
+if TYPE_CHECKING:
+    from captures.exchanges import Capture, Exchange, ExchangeReader
+    from kproxy.cli.summary import Tally
+
+
+class Reading:
+    """A capture that is read to its end, or followed, and what is to be said of that.
+
+    :param files: files, folders and patterns that are one capture
+    :param utc: whether times are read and shown in UTC
+    :param follow: whether more is still being written
+    :raises click.UsageError: if the key log or the names cannot be read
+    """
+
+    def __init__(
+        self,
+        files: tuple[str, ...],
+        *,
+        keylog: str | None,
+        hosts: tuple[str, ...],
+        align_clocks: bool,
+        spool: int | None,
+        utc: bool,
+        follow: bool = False,
+    ) -> None:
+        self.files = files
+        self._follow = follow
+        self.zone: tzinfo | None = UTC if utc else None
+        self._keylog = keylog_option(keylog, growing=follow or "-" in files)
+        self.names = names_of(hosts)
+        self._align_clocks = align_clocks
+        self._spool = spool
+
+    def capture(self) -> Capture:
+        """Read it.
+
+        :raises CaptureError: if there is nothing that can be read
+        """
+        capture = self.opened()
+        read_to_the_end(capture)
+        return capture
+
+    def opened(self) -> Capture:
+        """Open it; nothing but its beginning is read yet.
+
+        :raises CaptureError: if there is nothing that can be read
+        """
+        return opened_capture(
+            self.files,
+            self._keylog,
+            self.names,
+            align_clocks=self._align_clocks,
+            follow=self._follow,
+            spool=self._spool,
+        )
+
+    def exchanges(self, reader: ExchangeReader, tally: Tally, label: str) -> Iterator[Exchange]:
+        """Yield all exchanges, counted, with a progress bar where they are many."""
+        return with_progress(tally.counting(reader), lambda each: each.number, len(reader), label)
+
+    def bounds(self, capture: Capture, begin: str | None, end: str | None) -> tuple[int | None, int | None]:
+        """Return the moments of ``--from`` and ``--to`` in ns since the epoch, None where not given."""
+        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
+        low = resolve(begin, first, self.zone) if begin else None
+        high = resolve(end, first, self.zone) if end else None
+        return low, high
+
+
+def colored(color: str) -> bool:
+    """Return whether ``--color`` says to colour what goes to standard output."""
+    return color == "always" or (color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that standard output is; None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def tell_notes(capture: Capture) -> None:
+    """Say on standard error what the reader has to say about a capture."""
+    from kproxy.cli.summary import notes
+
+    for note in notes(capture):
+        click.echo(f"kproxy: {note}", err=True)
+
+
+def conclude(capture: Capture, tally: Tally, *, told: bool = False) -> bool:
+    """Say on standard error what there is to say of a reading; return whether all was read and decoded.
+
+    If it was not, the closing line of ``kproxy read`` tells how much, as the exit code alone would be a riddle.
+
+    :param told: whether the closing line stands on standard output anyway
+    """
+    tell_notes(capture)
+    clean = tally.clean(capture)
+    if not clean and not told:
+        click.echo(f"kproxy: {tally.sentence(capture)}", err=True)
+    return clean
