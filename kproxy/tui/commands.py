@@ -24,6 +24,8 @@ class Place(StrEnum):
     TABLE = "tables of views"
     CONVERSATION = "conversation"
     LATENCY = "latency"
+    GROUPS = "groups"
+    TIMELINE = "timeline of a group"
     FAULTS = "holds and faults"
     TYPING = "lines to type in"
     SEARCHING = "search line"
@@ -81,11 +83,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("view.connections", "2", "connections", "TCP connections: who, how it went, how it ended.", line="connections"),
     Command("view.clients", "3", "clients", "Clients: software, versions, who speaks what.", line="clients"),
     Command("view.topics", "4", "topics", "Topics and partitions: who produces, who fetches, rates, lag.", line="topics"),
-    Command("view.groups", "5", "groups", "Consumer groups and their members.", line="groups"),
+    Command("view.groups", "5", "groups", "Groups: members, rebalances and what they came from.", line="groups"),
     Command("view.latency", "6", "latency", "Latency: distribution, and over time.", line="latency"),
     Command("view.errors", "7", "errors", "Errors: what they mean, and what the client did next.", line="errors"),
     Command("view.conversation", "8", "conversation", "A sequence diagram of the exchanges shown.", line="conversation"),
     Command("view.faults", "9", "holds, faults", "Live: what is held, fault rules, forwarding.", line="faults"),
+    Command("view.findings", "0", "findings", "What is wrong, in words, with evidence and what to do.", line="findings"),
     # ---- what is shown
     Command("filter.edit", "f", "filter", "Type a filter; all views show what fits.", show=True, argument="[FILTER]", line="filter"),
     Command("filter.clear", "c", "clear filter", "Show everything again.", line="clear"),
@@ -175,6 +178,20 @@ COMMANDS: tuple[Command, ...] = (
     Command("table.sort_back", "less_than_sign", "sort back", "Sort by the column before.", _V),
     Command("table.reverse", "v", "reverse", "Turn the order round.", _V),
     Command("table.unfold", "u", "unfold", "Show what the row is made of, such as the partitions of a topic.", _V),
+    # ---- groups
+    Command("group.members", "b", "members", "Show the members in the place of the rebalances, or the other way round.", Place.GROUPS, show=True, line="members"),
+    Command("timeline.earlier", "left,h", "earlier", "The rebalance before.", Place.TIMELINE),
+    Command("timeline.later", "right,l", "later", "The next rebalance.", Place.TIMELINE),
+    Command("timeline.first", "home,g", "first", "The first rebalance.", Place.TIMELINE),
+    Command("timeline.last", "end,G", "last", "The latest rebalance.", Place.TIMELINE),
+    Command("timeline.up", "up,k", "up", "Members further up.", Place.TIMELINE),
+    Command("timeline.down", "down,j", "down", "Members further down.", Place.TIMELINE),
+    Command("timeline.zoom_in", "plus,z", "zoom in", "Show less time around the rebalance.", Place.TIMELINE, show=True),
+    Command("timeline.zoom_out", "Z", "zoom out", "Show more time.", Place.TIMELINE, show=True),
+    Command("timeline.whole", "asterisk", "all", "Show all the time.", Place.TIMELINE, show=True),
+    Command("timeline.pan_earlier", "less_than_sign,shift+left,pageup", "pan back", "Show what was before.", Place.TIMELINE),
+    Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show what came after.", Place.TIMELINE),
+    Command("timeline.enter", "enter", "exchange", "Show the exchange that began the rebalance.", Place.TIMELINE, show=True),
     # ---- conversation
     Command("conversation.down", "down,j", "down", "The next line.", Place.CONVERSATION),
     Command("conversation.up", "up,k", "up", "The line before.", Place.CONVERSATION),

@@ -43,6 +43,7 @@ _AROUND: dict[Place, tuple[Place, ...]] = {
     # these have tables in them
     Place.LATENCY: (Place.TABLE, Place.SCREEN),
     Place.FAULTS: (Place.TABLE, Place.SCREEN),
+    Place.GROUPS: (Place.TABLE, Place.TIMELINE, Place.SCREEN),
     # what is typed into a line goes into it
     Place.TYPING: (),
     Place.SEARCHING: (Place.TYPING,),

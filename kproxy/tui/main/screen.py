@@ -224,6 +224,10 @@ class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
         """Show holds and faults."""
         self.show_view("faults")
 
+    def action_view_findings(self) -> None:
+        """Show the findings."""
+        self.show_view("findings")
+
     @on(View.Narrow)
     def _narrow(self, message: View.Narrow) -> None:
         self.add_to_filter(message.filter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -21,16 +21,30 @@ class Access:
     """
 
     def __init__(
-        self, capture: Capture, reader: ExchangeReader, plain: ExchangeReader, shown: Callable[[], Int64s]
+        self,
+        capture: Capture,
+        reader: ExchangeReader,
+        plain: ExchangeReader,
+        shown: Callable[[], Int64s],
+        open_: Callable[[], Int64s],
     ) -> None:
         self.capture = capture
         self.reader = reader
         self.plain = plain
         self._shown = shown
+        self._open = open_
 
     def shown(self) -> Int64s:
         """Return the numbers of the exchanges in the list, in its order."""
         return self._shown()
+
+    def pending(self, keys: Collection[int]) -> Iterator[Exchange]:
+        """Yield the exchanges that may still be answered, of some APIs, decoded for counting."""
+        numbers = self._open()
+        if len(numbers):
+            asked = self.capture.table.column("api_key")[self.rows(numbers)]
+            numbers = numbers[np.isin(asked, list(keys))]
+        yield from self.exchanges(numbers.tolist())
 
     def index(self, number: int) -> int:
         """Return the index of an exchange.

@@ -82,12 +82,18 @@ class Folding(Generic[F]):
     async def read(self, look: Callable[[F, Access], T]) -> T:
         """Return what a function makes of the fold, in the engine's thread."""
 
-        def read(access: Access) -> T:
-            if self._fold is None:
-                self._fold = self._make(access)
-            return look(self._fold, access)
+        return await self._session.run(lambda access: look(self.fold(access), access), Priority.LOOK)
 
-        return await self._session.run(read, Priority.LOOK)
+    def look(self, at: Callable[[F], T]) -> T | None:
+        """Return what is safe to read of the fold in any thread; None if there is none yet."""
+        fold = self._fold
+        return None if fold is None else at(fold)
+
+    def fold(self, access: Access) -> F:
+        """Return the fold as it stands; in the engine's thread."""
+        if self._fold is None:
+            self._fold = self._make(access)
+        return self._fold
 
     # ------------------------------------------------------------ for the session, in the engine's thread
     def begin_anew(self, numbers: Int64s) -> None:
@@ -121,9 +127,7 @@ class Folding(Generic[F]):
             self._running = False
 
     def _add_some(self, access: Access) -> Steps[None]:
-        if self._fold is None:
-            self._fold = self._make(access)
-        fold, numbers = self._fold, self._waiting[0]
+        fold, numbers = self.fold(access), self._waiting[0]
         part, rest = numbers[:_TOGETHER], numbers[_TOGETHER:]
         if len(rest):
             self._waiting[0] = rest

@@ -93,7 +93,7 @@ class Session:
             capture, show_secrets=show_secrets, payload=payload, live=True, knowledge=knowledge
         )
         self._plain = ExchangeReader(capture, annotate=False, gist=False, live=True, knowledge=knowledge)
-        self._access = Access(capture, self._reader, self._plain, lambda: self.shown.all())
+        self._access = Access(capture, self._reader, self._plain, lambda: self.shown.all(), self._open)
         self._engine = Engine(capture.turns)
         self._reading = Thread(target=self._read, name="reading", daemon=True)
         self._inbox: deque[Int64s] = deque()
@@ -635,6 +635,10 @@ class Session:
             marked[[number - self._reader.first for number in self._marked]] = True
             chosen &= marked
         return np.flatnonzero(chosen) + self._reader.first
+
+    def _open(self) -> Int64s:
+        """Return the numbers of the exchanges that are not complete."""
+        return np.flatnonzero(~self._complete.array) + self._reader.first
 
     def _count_anew(self) -> None:
         for folding in self._foldings.values():

@@ -12,6 +12,7 @@ from kproxy.tui.views.connections import Connections
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.views.errors import Errors
 from kproxy.tui.views.faults import Faults
+from kproxy.tui.views.findings import Findings
 from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.views.topics import Topics
@@ -22,6 +23,6 @@ def views(session: Session, link: Link | None) -> Iterator[View]:
 
     :param link: to the proxy that the session is of
     """
-    for view in (Connections, Clients, Topics, Groups, LatencyView, Errors, ConversationView):
+    for view in (Connections, Clients, Topics, Groups, LatencyView, Errors, ConversationView, Findings):
         yield view(session)
     yield Faults(session, link)

@@ -1,19 +1,35 @@
-"""Groups: kind, coordinator, members, generations."""
+"""Groups: kind, coordinator, members, and their rebalances as a picture and as stories."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import ClassVar
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widget import Widget
 
 from captures.analysis.conditions import of_group
-from captures.analysis.group_stats import Generation, GroupRow, GroupStats, Member
+from captures.analysis.group_stats import GroupRow, GroupStats, Member
+from captures.analysis.groups.model import GroupTimeline, Rebalance, Trigger
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from kproxy.cli.tables import Column
 from kproxy.cli.times import clock, span
+from kproxy.tui.commands import Place, bindings
 from kproxy.tui.session.access import Access
+from kproxy.tui.views.group_fold import GroupFold
+from kproxy.tui.views.story_text import story_lines
 from kproxy.tui.views.table_view import Detail, TableView, facts
+from kproxy.tui.widgets.lanes import Lanes
+from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+
+if TYPE_CHECKING:
+    from kproxy.tui.session import Session
+
 
 _APIS = {
     "joins": ("JoinGroup",),
@@ -25,11 +41,38 @@ _APIS = {
 """Column -> APIs that are counted in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class GroupDetail(Detail):
+    """What there is to say about a group.
+
+    :ivar timeline: None if nothing was told of it yet
+    """
+
+    timeline: GroupTimeline | None
+
+
 class Groups(TableView[GroupStats]):
-    """One row for each group; members and generations for the selected one."""
+    """One row for each group; of the selected one a lane for each member, its rebalances, and the story of one.
+
+    What the rows count is what the filter shows. Stories are told of all exchanges: of a part of them, members would
+    seem to fall silent.
+    """
 
     view_name = "groups"
     EMPTY = "No groups yet."
+    BESIDE = False  # lanes take all the width there is
+
+    DEFAULT_CSS = """
+    Groups {
+        & > .rows { max-height: 25%; }
+        & > .detail > Lanes { height: auto; max-height: 40%; min-height: 4; }
+        & > .detail > .text { max-height: 40%; }
+        & > .detail > RowTable { max-height: 35%; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.GROUPS)]
+
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("group", least=20),
         Column("kind"),
@@ -46,6 +89,15 @@ class Groups(TableView[GroupStats]):
     )
     DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
         (
+            Column("gen", right=True),
+            Column("time"),
+            Column("took", right=True),
+            Column("members", right=True, rank=2),
+            Column("trigger"),
+            Column("what happened", least=30),
+            Column("exchange", right=True, rank=1),
+        ),
+        (
             Column("member", least=8),
             Column("client", least=10),
             Column("host", least=9, rank=2),
@@ -56,16 +108,29 @@ class Groups(TableView[GroupStats]):
             Column("last", rank=1),
             Column("note", least=8),
         ),
-        (
-            Column("generation", right=True),
-            Column("time"),
-            Column("after", right=True, rank=2),
-            Column("members", right=True),
-            Column("leader", least=8),
-            Column("protocol", least=8, rank=1),
-            Column("exchange", right=True),
-        ),
     )
+
+    def __init__(self, session: Session) -> None:
+        self._lanes = Lanes(session.zone)
+        super().__init__(session)
+        self._stories = session.fold("group stories", GroupFold, everything=True)
+        self._shown: GroupDetail | None = None
+        self._members = False
+
+    def pictures(self) -> Iterable[Widget]:
+        yield self._lanes
+
+    def on_shown(self) -> None:
+        super().on_shown()
+        self._stories.want(True)
+
+    def on_hidden(self) -> None:
+        super().on_hidden()
+        self._stories.want(False)
+
+    def state(self) -> tuple[Hashable, ...]:
+        told = self._stories.look(lambda fold: fold.told.version)
+        return (*super().state(), self._stories.version, told)
 
     def make(self, access: Access) -> GroupStats:
         return GroupStats()
@@ -91,31 +156,48 @@ class Groups(TableView[GroupStats]):
         )
         return Row(group.group, cells, leads_to=of_group(group.group))
 
-    def detail(self, fold: GroupStats, access: Access, key: Hashable) -> Detail | None:
+    def detail(self, fold: GroupStats, access: Access, key: Hashable) -> GroupDetail | None:
         group = next((group for group in fold.result() if group.group == key), None)
         if group is None:
             return None
-        zone = self.session.zone
+        everything = self._stories.progress >= 1
+        stories_of = self._stories.fold(access).timelines(access, everything=everything, live=self.goes_on)
+        timeline = stories_of.get(group.group)
+        leader = group.generations[-1].leader if group.generations else ""
+        members = [self._member(group, member, leader, access) for member in group.members.values()]
+        members.reverse()  # who came last is who one asks about
+        stories = [] if timeline is None else [self._story(*each) for each in enumerate(timeline.rebalances)]
+        text = self._facts(group, timeline, access)
+        return GroupDetail(f"group {group.group}", text, (stories, members), timeline)
+
+    def _facts(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Content:
         coordinator = access.capture.names.shown(group.coordinator) if group.coordinator else ""
-        text = facts(
-            ("kind", group.kind, group.protocol_type, group.protocol, group.state),
+        state = group.state or ("" if timeline is None else timeline.state)
+        return facts(
+            ("kind", group.kind, group.protocol_type, group.protocol, state),
             ("coordinator", coordinator or Cell("not seen", Role.MUTED)),
+            ("seen", *(() if timeline is None else timeline.seen)),
             ("requests", *(f"{count:,} {api}" for api, count in group.apis.items())),
             (
                 "errors",
                 *(Cell(f"{count:,} {name}", Role.ERROR) for name, count in group.errors.most_common()),
             ),
-            ("seen", f"{clock(group.first, zone)} to {clock(group.last, zone)}"),
         )
-        leader = group.generations[-1].leader if group.generations else ""
-        members = [self._member(group, member, leader, access) for member in group.members.values()]
-        members.reverse()  # who came last is who one asks about
-        befores = [None, *group.generations]
-        generations = [
-            self._generation(group, *both) for both in zip(befores, group.generations, strict=False)
-        ]
-        generations.reverse()
-        return Detail(f"group {group.group}", text, (members, generations))
+
+    def _story(self, place: int, story: Rebalance) -> Row:
+        number = next(iter(story.cause.evidence or story.evidence), None)
+        duration = story.duration
+        took = "" if duration is None else span(duration)
+        cells: tuple[AnyCell, ...] = (
+            "" if story.generation < 0 else Cell(f"{story.generation}", value=story.generation),
+            Cell(clock(story.time, self.session.zone), value=story.time),
+            Cell("running" if story.running else took, Role.ERROR if story.running else Role.PLAIN, duration),
+            "" if story.size is None else Cell(f"{story.size}", value=story.size),
+            Cell(story.trigger, Role.MUTED if story.trigger is Trigger.UNKNOWN else Role.PLAIN),
+            story.sentence or story.cause.sentence,
+            "" if number is None else Cell(f"#{number}", value=number),
+        )
+        return Row(place, cells, leads_to=number)
 
     def _member(self, group: GroupRow, member: Member, leader: str, access: Access) -> Row:
         zone, notes = self.session.zone, []
@@ -137,17 +219,52 @@ class Groups(TableView[GroupStats]):
         wanted = f"member == {quoted(member.member_id)} and {of_group(group.group)}"
         return Row(member.member_id, cells, leads_to=wanted)
 
-    def _generation(self, group: GroupRow, before: Generation | None, made: Generation) -> Row:
-        leader = group.members.get(made.leader)
-        cells: tuple[AnyCell, ...] = (
-            Cell(f"{made.number}", value=made.number),
-            Cell(clock(made.time, self.session.zone), value=made.time),
-            ""
-            if before is None
-            else Cell(span(max(made.time - before.time, 0)), value=made.time - before.time),
-            counted(made.size if made.size is not None else len(made.members)),
-            words.join(words.member(made.leader), leader.client if leader else ""),
-            made.protocol,
-            Cell(f"#{made.first}", value=made.first),
-        )
-        return Row(made.number, cells, leads_to=made.first)
+    # ------------------------------------------------------------ what is shown of the selected group
+    def show_detail(self, found: Detail | None) -> None:
+        super().show_detail(found)
+        self._shown = found if isinstance(found, GroupDetail) else None
+        timeline = None if self._shown is None else self._shown.timeline
+        self._lanes.show(timeline)
+        self._lanes.styles.height = self._lanes.wanted_height
+        self._show_tables()
+        self._show_story()
+
+    def _show_tables(self) -> None:
+        stories, members = self._details
+        stories.display = not self._members and bool(stories.rows)
+        members.display = self._members and bool(members.rows)
+
+    def _show_story(self) -> None:
+        """Show the story of the rebalance under the cursor, above what there is to say of the group."""
+        shown, place = self._shown, self._lanes.cursor
+        if shown is None:
+            return
+        if shown.timeline is None or place is None:
+            self._text.update(shown.text)
+            return
+        story = shown.timeline.rebalances[place]
+        lines = story_lines(story, shown.timeline, self.session.zone)
+        self._text.update(Content("\n").join([facts(*lines), Content(""), shown.text]))
+        self._details[0].select(place)
+
+    @on(Lanes.Selected)
+    def _rebalance_selected(self) -> None:
+        self._show_story()
+
+    @on(RowTable.RowSelected)
+    def _story_selected(self, message: RowTable.RowSelected) -> None:
+        if message.table is self._details[0] and isinstance(message.key, int):
+            self._lanes.select(message.key)
+
+    @on(Lanes.Entered)
+    def _rebalance_entered(self, message: Lanes.Entered) -> None:
+        self._details[0].select(message.place)
+        row = self._details[0].selected
+        if row is not None and isinstance(row.leads_to, int):
+            self.post_message(self.GoTo(row.leads_to))
+
+    # ------------------------------------------------------------ keys
+    def action_group_members(self) -> None:
+        """Show the members in the place of the rebalances, or the other way round."""
+        self._members = not self._members
+        self._show_tables()

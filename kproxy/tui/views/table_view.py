@@ -7,14 +7,16 @@ that runs in the engine's thread; the event loop only hands it to the widgets.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from kproxy.cli.tables import Column
@@ -42,7 +44,8 @@ _STYLES = {
 }
 
 
-class Detail(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Detail:
     """What there is to say about a row.
 
     :ivar title: what the row is
@@ -79,6 +82,8 @@ class TableView(View, Generic[F]):
     :cvar COLUMNS: of the table
     :cvar DETAILS: the columns of each table about the selected row
     :cvar EMPTY: what is said where there are no rows
+    :cvar EVERYTHING: whether all exchanges are counted, whatever is shown
+    :cvar BESIDE: whether details stand beside the table where there is room, not below it
     """
 
     DEFAULT_CSS = """
@@ -105,14 +110,17 @@ class TableView(View, Generic[F]):
     COLUMNS: ClassVar[Sequence[Column]]
     DETAILS: ClassVar[Sequence[Sequence[Column]]]
     EMPTY: ClassVar[str]
+    EVERYTHING: ClassVar[bool] = False
+    BESIDE: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._folding = session.fold(self.view_name, self.make)
+        self._folding = session.fold(self.view_name, self.make, everything=self.EVERYTHING)
         self._table = RowTable(self.COLUMNS, empty=self.EMPTY, classes="rows")
         self._text = Static(markup=False)
         self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
-        self._detail = Vertical(VerticalScroll(self._text, classes="text"), *self._details, classes="detail")
+        text = VerticalScroll(self._text, classes="text")
+        self._detail = Vertical(*self.pictures(), text, *self._details, classes="detail")
 
     # ------------------------------------------------------------ what a view says; in the engine's thread
     def make(self, access: Access) -> F:
@@ -126,6 +134,24 @@ class TableView(View, Generic[F]):
     def detail(self, fold: F, access: Access, key: Hashable) -> Detail | None:
         """Return more about a row, None if it is gone."""
         raise NotImplementedError
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more comes, so that what is not answered may still be."""
+        return self.session.live and not self.session.status.finished
+
+    def pictures(self) -> Iterable[Widget]:
+        """Return what is drawn above the text about a row."""
+        return ()
+
+    def show_detail(self, found: Detail | None) -> None:
+        """Show what there is to say about the selected row."""
+        self._detail.border_title = Content("" if found is None else clean(found.title))
+        self._text.update(Content("") if found is None else found.text)
+        for place, table in enumerate(self._details):
+            rows = () if found is None else found.tables[place]
+            table.set_rows(rows)
+            table.display = bool(rows)
 
     @property
     def unfiltered(self) -> bool:
@@ -166,12 +192,7 @@ class TableView(View, Generic[F]):
             found = await self._folding.read(lambda fold, access: self.detail(fold, access, key))
             if self._table.selected is None or self._table.selected.key != key:
                 return  # who has moved the cursor asks for the other one
-        self._detail.border_title = Content("" if found is None else clean(found.title))
-        self._text.update(Content("") if found is None else found.text)
-        for place, table in enumerate(self._details):
-            rows = () if found is None else found.tables[place]
-            table.set_rows(rows)
-            table.display = bool(rows)
+        self.show_detail(found)
 
     @work(exclusive=True, group="detail")
     async def _look_closer(self) -> None:
@@ -181,7 +202,7 @@ class TableView(View, Generic[F]):
     # ------------------------------------------------------------ what the user does
     def on_resize(self, event: events.Resize) -> None:
         """Put the details where there is room for them."""
-        self.set_class(event.size.width >= _BESIDE, "-beside")
+        self.set_class(self.BESIDE and event.size.width >= _BESIDE, "-beside")
 
     @on(RowTable.RowSelected)
     def _selected(self, message: RowTable.RowSelected) -> None:

@@ -13,10 +13,12 @@ from kproxy.tui.keymap import RESERVED, SAME_IN_TERMINALS, keymap, keys_of
 from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.views.faults import Faults
+from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
+from kproxy.tui.widgets.lanes import Lanes
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.search_bar import SearchBar
 from kproxy.tui.widgets.typing_line import TypingLine
@@ -29,6 +31,8 @@ CLASSES: dict[Place, type[Widget]] = {
     Place.TABLE: RowTable,
     Place.CONVERSATION: ConversationView,
     Place.LATENCY: LatencyView,
+    Place.GROUPS: Groups,
+    Place.TIMELINE: Lanes,
     Place.FAULTS: Faults,
     Place.TYPING: TypingLine,
     Place.SEARCHING: SearchBar,

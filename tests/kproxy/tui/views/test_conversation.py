@@ -8,30 +8,22 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from captures.filters import compile_filter
 from kproxy.tui.dialogs.participants import ParticipantsDialog
 from kproxy.tui.session import Session
 from kproxy.tui.views import conversation
-from kproxy.tui.views.base import View
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.widgets.sequence import SequenceDiagram
 from kproxy.tui.widgets.sequence_lines import LineKind
 from tests.kproxy.tui.kit import read_session, session_of, settled
+from tests.kproxy.tui.views.hosting import ViewApp, press
 
 
-class ViewApp(App[None]):
-    ENABLE_COMMAND_PALETTE = False
-
+class ConversationApp(ViewApp):
     def __init__(self, session: Session) -> None:
-        super().__init__()
-        self.session = session
-        self.gone_to: list[int] = []
-
-    def compose(self) -> ComposeResult:
-        yield ConversationView(self.session)
+        super().__init__(session, ConversationView)
 
     async def on_mount(self) -> None:
         self.view.on_shown()
@@ -39,15 +31,8 @@ class ViewApp(App[None]):
         await self.view.refresh_data()
 
     @property
-    def view(self) -> ConversationView:
-        return self.query_one(ConversationView)
-
-    @property
     def diagram(self) -> SequenceDiagram:
         return self.query_one(SequenceDiagram)
-
-    def on_view_go_to(self, message: View.GoTo) -> None:
-        self.gone_to.append(message.number)
 
     @property
     def drawn(self) -> list[str]:
@@ -57,17 +42,12 @@ class ViewApp(App[None]):
 @asynccontextmanager
 async def shown(
     size: tuple[int, int] = (120, 40), **options: Any
-) -> AsyncIterator[tuple[ViewApp, Pilot[None]]]:
+) -> AsyncIterator[tuple[ConversationApp, Pilot[None]]]:
     async with read_session(**options) as session:
-        app = ViewApp(session)
+        app = ConversationApp(session)
         async with app.run_test(size=size) as pilot:
             await settled(pilot)
             yield app, pilot
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    await pilot.press(*keys)
-    await settled(pilot)
 
 
 async def test_it_begins_at_the_beginning() -> None:
@@ -90,15 +70,15 @@ async def test_live_it_begins_at_the_end_and_follows() -> None:
 async def test_enter_goes_to_the_exchange_and_unfolds_repeats() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "down", "enter")
-        assert app.gone_to == [1]
+        assert app.met == [1]
         app.diagram.move(next(at for at, line in enumerate(app.diagram._lines) if line.margin == "▸") - 1)
         assert app.diagram.current is not None
         times = app.diagram.current.text
         await press(pilot, "enter")
-        assert app.gone_to == [1]
+        assert app.met == [1]
         assert app.diagram.current.margin == "▾"
         await press(pilot, "down", "enter")
-        assert len(app.gone_to) == 2
+        assert len(app.met) == 2
         await press(pilot, "u")
         assert app.diagram.current.text == times
 
@@ -180,7 +160,7 @@ async def test_filters_hold() -> None:
         await app.view.refresh_data()
         assert app.drawn[3] == " No exchange is shown."
         await press(pilot, "enter", "u", "s", "down", "G", "g")
-        assert app.gone_to == []
+        assert app.met == []
 
 
 async def test_search() -> None:
@@ -192,7 +172,7 @@ async def test_search() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 24)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
-    class Shown(ViewApp):
+    class Shown(ConversationApp):
         async def on_mount(self) -> None:
             self.session.start()
             await self.session.idle()

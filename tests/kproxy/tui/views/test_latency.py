@@ -8,39 +8,27 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from captures.filters import compile_filter
 from kproxy.tui.session import Session
-from kproxy.tui.views.base import View
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.widgets.latency_map import LatencyMap
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import text_of
 from tests.kproxy.tui.kit import read_session, session_of, settled
+from tests.kproxy.tui.views.hosting import ViewApp, press
 
 
-class ViewApp(App[None]):
-    ENABLE_COMMAND_PALETTE = False
-
+class LatencyApp(ViewApp):
     def __init__(self, session: Session) -> None:
-        super().__init__()
-        self.session = session
-        self.filters: list[str] = []
-
-    def compose(self) -> ComposeResult:
-        yield LatencyView(self.session)
+        super().__init__(session, LatencyView)
 
     async def on_mount(self) -> None:
         self.view.on_shown()
         self.view.take_focus()
         await self.session.idle()
         await self.view.refresh_data()
-
-    @property
-    def view(self) -> LatencyView:
-        return self.query_one(LatencyView)
 
     @property
     def table(self) -> RowTable:
@@ -50,26 +38,18 @@ class ViewApp(App[None]):
     def map(self) -> LatencyMap:
         return self.query_one(LatencyMap)
 
-    def on_view_narrow(self, message: View.Narrow) -> None:
-        self.filters.append(message.filter)
-
     @property
     def drawn(self) -> list[str]:
         return [self.map.render_line(y).text.rstrip() for y in range(self.map.size.height)]
 
 
 @asynccontextmanager
-async def shown(size: tuple[int, int] = (120, 40)) -> AsyncIterator[tuple[ViewApp, Pilot[None]]]:
+async def shown(size: tuple[int, int] = (120, 40)) -> AsyncIterator[tuple[LatencyApp, Pilot[None]]]:
     async with read_session() as session:
-        app = ViewApp(session)
+        app = LatencyApp(session)
         async with app.run_test(size=size) as pilot:
             await settled(pilot)
             yield app, pilot
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    await pilot.press(*keys)
-    await settled(pilot)
 
 
 async def matches(session: Session, condition: str) -> int:
@@ -77,7 +57,7 @@ async def matches(session: Session, condition: str) -> int:
     return session.status.shown
 
 
-def names(app: ViewApp) -> list[str]:
+def names(app: LatencyApp) -> list[str]:
     return [text_of(row.cells[0]) for row in app.table.rows]
 
 
@@ -115,9 +95,9 @@ async def test_by_broker_and_by_client() -> None:
 async def test_entering_a_group_shows_its_exchanges() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "d", "enter")
-        assert app.filters == []  # there is no filter for all
+        assert app.met == []  # there is no filter for all
         await press(pilot, "down", "enter")
-        (condition,) = app.filters
+        (condition,) = app.met
         assert condition == "api == Fetch"
         assert str(await matches(app.session, condition)) == text_of(app.table.rows[1].cells[1])
 
@@ -140,7 +120,7 @@ async def test_entering_a_range_shows_exactly_what_it_counts(waiting: bool) -> N
 async def test_entering_a_slice_of_time() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "tab", "l", "pagedown", "pageup", "right", "h", "enter")
-        (condition,) = app.filters
+        (condition,) = app.met
         assert re.search(r"time >= 2026-11-21T09:50:5\d(\.\d+)?Z and time < ", condition)
         count = re.search(r": (\d+) of", app.drawn[-1])
         assert count is not None
@@ -183,7 +163,7 @@ async def test_search_goes_to_a_name() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 40)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
-    class Shown(ViewApp):
+    class Shown(LatencyApp):
         async def on_mount(self) -> None:
             self.session.start()
             await self.session.idle()

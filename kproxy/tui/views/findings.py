@@ -1,0 +1,168 @@
+"""Findings: what is wrong, in plain words, the gravest first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.content import Content
+
+from captures.analysis.findings.diagnosis import Blind, Diagnosis
+from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.groups.calls import OF_MEMBERS
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Exchange
+from captures.meaning import words
+from kproxy.cli.tables import Column
+from kproxy.cli.times import clock
+from kproxy.tui.views.paced import Paced
+from kproxy.tui.views.table_view import Detail, TableView, facts
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+
+if TYPE_CHECKING:
+    from kproxy.tui.session import Access
+
+_ROLES = {
+    Severity.HIGH: Role.ERROR,
+    Severity.MEDIUM: Role.WARNING,
+    Severity.LOW: Role.PLAIN,
+    Severity.INFO: Role.MUTED,
+}
+_BLIND = "not judged"
+
+
+class Found(NamedTuple):
+    """What the rules have said.
+
+    :ivar blind: the rules that could not judge
+    """
+
+    findings: Sequence[Finding] = ()
+    blind: Sequence[Blind] = ()
+
+
+class FindingsFold:
+    """Shows every exchange to the rules, and asks them now and then.
+
+    :ivar found: how current their answers are
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._diagnosis = Diagnosis(access.capture, access.plain.knowledge.topic_name)
+        self.found = Paced(Found())
+        self._added = 0
+        self._latest = 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Show one exchange to the rules."""
+        self._added += 1
+        self._latest = max(self._latest, exchange.time + (exchange.latency or 0))
+        self._diagnosis.add(exchange)
+
+    def ask(self, access: Access, *, everything: bool, live: bool) -> Found:
+        """Return what the rules say.
+
+        :param everything: as for :meth:`GroupFold.timelines`
+        :param live: likewise
+        """
+        now = access.capture.latest if everything else self._latest
+
+        def tell() -> Found:
+            pending = access.pending(OF_MEMBERS) if live and everything else ()
+            found = self._diagnosis.findings(now=now, pending=pending)
+            return Found(found, self._diagnosis.blind())
+
+        return self.found.get((self._added, now), tell)
+
+
+class Findings(TableView[FindingsFold]):
+    """One row for each finding; what it rests on and what to do for the selected one.
+
+    All exchanges are looked at, whatever the filter shows: of a part, much would look wrong that is not.
+    """
+
+    view_name = "findings"
+    EMPTY = "Nothing found so far."
+    EVERYTHING = True
+    COLUMNS: ClassVar[Sequence[Column]] = (
+        Column("severity"),
+        Column("about", least=14, rank=4),
+        Column("what", least=40),
+        Column("times", right=True, rank=2),
+        Column("first", rank=3),
+        Column("last", rank=1),
+        Column("rule", rank=5),
+    )
+    DETAILS: ClassVar[Sequence[Sequence[Column]]] = ((Column("evidence", right=True),),)
+
+    def make(self, access: Access) -> FindingsFold:
+        return FindingsFold(access)
+
+    def rows(self, fold: FindingsFold, access: Access) -> Sequence[Row]:
+        found = self._ask(fold, access)
+        rows = [self._row(finding) for finding in found.findings]
+        if found.blind and self._folding.progress >= 1:
+            rows.append(_blind_row(len(found.blind)))
+        return rows
+
+    def _ask(self, fold: FindingsFold, access: Access) -> Found:
+        return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on)
+
+    def state(self) -> tuple[Hashable, ...]:
+        return (*super().state(), self._folding.look(lambda fold: fold.found.version))
+
+    def _row(self, finding: Finding) -> Row:
+        zone = self.session.zone
+        cells: tuple[AnyCell, ...] = (
+            Cell(finding.severity.word, _ROLES[finding.severity], -finding.severity),
+            finding.subject,
+            finding.sentence,
+            counted(finding.count),
+            Cell(clock(finding.first, zone), value=finding.first),
+            Cell(clock(finding.last, zone), value=finding.last),
+            Cell(finding.rule, Role.MUTED),
+        )
+        return Row(finding.key, cells, leads_to=finding.filter or next(iter(finding.evidence), None))
+
+    def detail(self, fold: FindingsFold, access: Access, key: Hashable) -> Detail | None:
+        found = self._ask(fold, access)
+        if key == _BLIND:
+            return Detail(_BLIND, _blind_text(found.blind), ((),))
+        finding = next((finding for finding in found.findings if finding.key == key), None)
+        if finding is None:
+            return None
+        sure = "" if finding.certainty is Certainty.OBSERVED else finding.certainty.value
+        ends = (f"{' to '.join(access.capture.shown_endpoints(each))}" for each in finding.connections)
+        zone = self.session.zone
+        text = facts(
+            ("", Cell(finding.sentence, Role.STRONG)),
+            ("what to do", finding.advice),
+            ("certainty", sure),
+            (
+                "seen",
+                f"{clock(finding.first, zone)} to {clock(finding.last, zone)}",
+                f"{finding.count:,} times",
+            ),
+            ("filter", finding.filter),
+            ("connections", words.some(ends)),
+            ("thresholds", *(f"{name} {value}" for name, value in finding.thresholds.items())),
+        )
+        evidence = [
+            Row(number, (Cell(f"#{number}", value=number),), leads_to=number) for number in finding.evidence
+        ]
+        return Detail(f"{finding.severity.word}: {finding.rule}", text, (evidence,))
+
+
+def _blind_row(count: int) -> Row:
+    said = Cell(f"{words.counted(count, 'rule')} could not judge", Role.MUTED)
+    empty = ("",) * (len(Findings.COLUMNS) - 3)
+    return Row(_BLIND, (Cell("-", Role.MUTED, 1), "", said, *empty))
+
+
+def _blind_text(blind: Sequence[Blind]) -> Content:
+    return facts(*_blind_lines(blind))
+
+
+def _blind_lines(blind: Sequence[Blind]) -> Iterator[tuple[AnyCell, ...]]:
+    for rule, why in blind:
+        yield "", f"{rule.title}: {why}"

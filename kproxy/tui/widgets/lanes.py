@@ -1,0 +1,417 @@
+"""A group over time, drawn: a lane for each member with what it did, and the rebalances as marks above them.
+
+It can be zoomed and panned. The cursor is on a rebalance; how long that took is marked in all lanes.
+"""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Phase, Rebalance
+from kproxy.cli.times import clock, span
+from kproxy.tui.commands import Place, bindings
+from kproxy.tui.safe import cut, fit, width
+
+_SIGNS = {
+    Phase.STABLE: "━",
+    Phase.SYNCING: "░",
+    Phase.JOINING: "▒",
+    Phase.REVOKING: "╌",
+    Phase.SILENT: "·",
+    Phase.NOT_JOINING: "!",
+}
+"""Phases, and how they are drawn. Where several fall into one cell, the last of these is drawn."""
+_ORDER = {phase: place for place, phase in enumerate(_SIGNS)}
+_LEFT = "╳"
+_LEGEND = "  ".join([*(f"{sign} {phase}" for phase, sign in _SIGNS.items()), f"{_LEFT} gone"])
+_MARK, _RUNNING, _TICK = "▼", "▽", "╵"
+_LABEL = (11, 24)
+_TICKS_APART = 18  # cells
+_CLOCK = 12
+_ZOOM = 2
+_PAN = 4
+"""The part of what is shown that one step goes."""
+_LEAST = 10_000_000
+"""ns that are shown at least."""
+_FRAME = 3
+"""Lines that show no member: title, marks, axis."""
+
+
+class Lanes(Widget, can_focus=True):
+    """The drawing.
+
+    :param zone: of the times shown; None is the local one
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TIMELINE)]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "lanes--title",
+        "lanes--muted",
+        "lanes--mark",
+        "lanes--cursor",
+        "lanes--stable",
+        "lanes--waiting",
+        "lanes--trouble",
+    }
+    """
+    | Class | What it is |
+    |---|---|
+    | `lanes--title` | What is shown. |
+    | `lanes--muted` | Names, the axis of time. |
+    | `lanes--mark` | Rebalances, where they began. |
+    | `lanes--cursor` | The rebalance under the cursor. |
+    | `lanes--stable` | A member that has its assignment. |
+    | `lanes--waiting` | A member that joins, syncs or revokes. |
+    | `lanes--trouble` | A member that is silent, or does not join. |
+    """
+
+    DEFAULT_CSS = """
+    Lanes {
+        height: 1fr;
+        background: $background;
+        color: $foreground;
+        & > .lanes--title { text-style: bold; background: $panel; color: $foreground; }
+        & > .lanes--muted { color: $text-muted; }
+        & > .lanes--mark { color: $text-accent; }
+        & > .lanes--stable { color: $text-success; }
+        & > .lanes--waiting { color: $text-warning; }
+        & > .lanes--trouble { color: $text-error; }
+        & > .lanes--cursor {
+            background: $block-cursor-blurred-background;
+            color: $block-cursor-blurred-foreground;
+        }
+        &:focus > .lanes--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
+        &:ansi > .lanes--title { background: ansi_default; color: ansi_default; text-style: bold underline; }
+    }
+    """
+
+    class Selected(Message):
+        """The cursor came to another rebalance.
+
+        :ivar place: its index in the timeline
+        """
+
+        def __init__(self, place: int) -> None:
+            super().__init__()
+            self.place = place
+
+    class Entered(Selected):
+        """A rebalance was chosen."""
+
+    def __init__(self, zone: tzinfo | None) -> None:
+        super().__init__()
+        self._zone = zone
+        self._timeline: GroupTimeline | None = None
+        self._cursor = 0
+        self._top = 0
+        self._window: tuple[int, int] | None = None
+        """ns since the epoch: what is shown; None for all of it."""
+
+    # ------------------------------------------------------------ what is shown
+    @property
+    def wanted_height(self) -> int:
+        """Lines that all members take."""
+        members = 0 if self._timeline is None else len(self._timeline.members)
+        return max(members, 1) + _FRAME
+
+    def show(self, timeline: GroupTimeline | None) -> None:
+        """Draw a group. Of the same group, cursor and zoom stay what they are; names in it may come from the wire."""
+        before, self._timeline = self._timeline, timeline
+        if before is None or timeline is None or before.group != timeline.group:
+            self._cursor = 0 if timeline is None else max(len(timeline.rebalances) - 1, 0)
+            self._top, self._window = 0, None
+        elif self._cursor >= len(timeline.rebalances) - 1 or len(before.rebalances) - 1 == self._cursor:
+            self._cursor = max(len(timeline.rebalances) - 1, 0)  # who looks at the latest goes on to do so
+        self.refresh(layout=True)
+
+    @property
+    def cursor(self) -> int | None:
+        """Index of the rebalance under the cursor, None if there are none."""
+        return self._cursor if self._rebalances else None
+
+    @property
+    def _rebalances(self) -> list[Rebalance]:
+        return [] if self._timeline is None else self._timeline.rebalances
+
+    def select(self, place: int) -> None:
+        """Put the cursor on a rebalance, and show the time at which it was."""
+        count = len(self._rebalances)
+        if not count:
+            return
+        place = min(max(place, 0), count - 1)
+        if place != self._cursor:
+            self._cursor = place
+            self._bring_into_view()
+            self.post_message(self.Selected(place))
+        self.refresh()
+
+    def move(self, steps: int) -> None:
+        """Go so many rebalances on, or back."""
+        self.select(self._cursor + steps)
+
+    def scroll_members(self, lines: int) -> None:
+        """Show other members, where there are more than lines."""
+        members = 0 if self._timeline is None else len(self._timeline.members)
+        self._top = min(max(self._top + lines, 0), max(members - self._room, 0))
+        self.refresh()
+
+    def zoom(self, steps: int) -> None:
+        """Show less time around the rebalance under the cursor, or more if ``steps`` is negative; 0 shows all."""
+        first, last = self._extent
+        begin, end = self._shown
+        size = (end - begin) // _ZOOM if steps > 0 else (end - begin) * _ZOOM
+        if not steps or size >= last - first:
+            self._window = None
+        else:
+            size = max(size, _LEAST)
+            middle = (begin + end) // 2
+            if self._rebalances:
+                current = self._rebalances[self._cursor]
+                middle = (current.time + (current.end or current.time)) // 2
+            self._put(middle - size // 2, size)
+        self.refresh()
+
+    def pan(self, steps: int) -> None:
+        """Show a part of what is shown later, or earlier."""
+        begin, end = self._shown
+        self._put(begin + steps * (end - begin) // _PAN, end - begin)
+        self.refresh()
+
+    def _put(self, begin: int, size: int) -> None:
+        first, last = self._extent
+        begin = max(min(begin, last - size), first)
+        self._window = None if size >= last - first else (begin, begin + size)
+
+    def _bring_into_view(self) -> None:
+        begin, end = self._shown
+        time = self._rebalances[self._cursor].time
+        if not begin <= time < end:
+            self._put(time - (end - begin) // 2, end - begin)
+
+    @property
+    def _extent(self) -> tuple[int, int]:
+        timeline = self._timeline
+        if timeline is None:
+            return 0, _LEAST
+        return timeline.first, max(timeline.last, timeline.first + _LEAST)
+
+    @property
+    def _shown(self) -> tuple[int, int]:
+        return self._window or self._extent
+
+    def enter(self) -> None:
+        """Choose the rebalance under the cursor."""
+        if self._rebalances:
+            self.post_message(self.Entered(self._cursor))
+
+    # ------------------------------------------------------------ the mouse
+    def on_click(self, event: events.Click) -> None:
+        """Go to the rebalance nearest to where was clicked; choose it by a second click."""
+        offset = event.get_content_offset(self)
+        if offset is None or not self._rebalances:
+            return
+        cell = offset.x - self._label
+        places = range(len(self._rebalances))
+        self.select(min(places, key=lambda place: abs(self._cell(self._rebalances[place].time) - cell)))
+        if event.chain == 2:
+            self.enter()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Zoom in with Ctrl, else show members further up."""
+        if event.ctrl:
+            self.zoom(1)
+        else:
+            self.scroll_members(-1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Zoom out with Ctrl, else show members further down."""
+        if event.ctrl:
+            self.zoom(-1)
+        else:
+            self.scroll_members(1)
+
+    # ------------------------------------------------------------ keys
+    def action_timeline_earlier(self) -> None:
+        """Go to the rebalance before."""
+        self.move(-1)
+
+    def action_timeline_later(self) -> None:
+        """Go to the next rebalance."""
+        self.move(1)
+
+    def action_timeline_first(self) -> None:
+        """Go to the first rebalance."""
+        self.select(0)
+
+    def action_timeline_last(self) -> None:
+        """Go to the latest rebalance."""
+        self.select(len(self._rebalances) - 1)
+
+    def action_timeline_up(self) -> None:
+        """Show members further up."""
+        self.scroll_members(-1)
+
+    def action_timeline_down(self) -> None:
+        """Show members further down."""
+        self.scroll_members(1)
+
+    def action_timeline_zoom_in(self) -> None:
+        """Show less time."""
+        self.zoom(1)
+
+    def action_timeline_zoom_out(self) -> None:
+        """Show more time."""
+        self.zoom(-1)
+
+    def action_timeline_whole(self) -> None:
+        """Show all the time."""
+        self.zoom(0)
+
+    def action_timeline_pan_earlier(self) -> None:
+        """Show what was before."""
+        self.pan(-1)
+
+    def action_timeline_pan_later(self) -> None:
+        """Show what came after."""
+        self.pan(1)
+
+    def action_timeline_enter(self) -> None:
+        """Show the exchange that began the rebalance."""
+        self.enter()
+
+    # ------------------------------------------------------------ drawing
+    @property
+    def _room(self) -> int:
+        return max(self.size.height - _FRAME, 1)
+
+    @property
+    def _label(self) -> int:
+        """Cells for names."""
+        members = self._timeline.members if self._timeline else ()
+        longest = max((width(fit(_name(member), _LABEL[1]).rstrip()) for member in members), default=0)
+        return min(max(longest + 1, _LABEL[0]), _LABEL[1], max(self.size.width // 3, 1))
+
+    @property
+    def _cells(self) -> int:
+        """Cells for the time."""
+        return max(self.size.width - self._label, 1)
+
+    def _cell(self, time: int) -> int:
+        """Return the cell of a moment; what is not shown is before 0 or behind the last."""
+        begin, end = self._shown
+        return (time - begin) * self._cells // max(end - begin, 1)
+
+    def render_line(self, y: int) -> Strip:
+        """Return the title, the marks, a member, or the axis."""
+        room, style = self.size.width, self.rich_style
+        if y == 0:
+            return Strip([Segment(fit(self._title(), room), self._style("title"))])
+        timeline = self._timeline
+        if timeline is None:
+            return Strip.blank(room, style)
+        lanes = timeline.members[self._top : self._top + self._room]
+        if y == 1:
+            line = self._marks(timeline)
+        elif y - 2 < len(lanes):
+            line = self._lane(lanes[y - 2])
+        elif y - 2 == len(lanes):
+            line = [Segment(fit(self._axis(), room), self._style("muted"))]
+        else:
+            line = []
+        return Strip(line).crop_extend(0, room, style)
+
+    def _style(self, name: str) -> Style:
+        return self.get_component_rich_style(f"lanes--{name}")
+
+    def _title(self) -> str:
+        if self._timeline is None:
+            return ""
+        begin, end = self._shown
+        first, last = self._extent
+        shown = span(end - begin) if self._window is None else f"{span(end - begin)} of {span(last - first)}"
+        hidden = len(self._timeline.members) - self._room
+        more = f"  ·  {hidden} more members" if hidden > 0 else ""
+        return f" {self._timeline.group}  ·  {shown}{more}  ·  {_LEGEND}"
+
+    def _marks(self, timeline: GroupTimeline) -> list[Segment]:
+        """Return the line of rebalances, each with its generation where there is room."""
+        label = self._label
+        segments = [Segment(fit(" rebalance", label), self._style("muted"))]
+        at, chosen = 0, None
+        for place, each in enumerate(timeline.rebalances):
+            cell = self._cell(each.time)
+            current = place == self._cursor
+            if not 0 <= cell < self._cells or (cell < at and not current):
+                continue
+            if cell < at:  # what is under the cursor is seen, even where marks are dense
+                chosen = cell
+                continue
+            text = (_RUNNING if each.running else _MARK) + (
+                "" if each.generation < 0 else f"{each.generation}"
+            )
+            text = cut(text, self._cells - cell)
+            segments.append(Segment(" " * (cell - at), self.rich_style))
+            segments.append(Segment(text, self._style("cursor" if current else "mark")))
+            at = cell + len(text)
+        strip = Strip(segments).crop_extend(0, label + self._cells, self.rich_style)
+        if chosen is None:
+            return list(strip)
+        mark = Strip([Segment(_MARK, self._style("cursor"))])
+        place = label + chosen
+        return list(Strip.join([strip.crop(0, place), mark, strip.crop(place + 1)]))
+
+    def _lane(self, member: GroupMember) -> list[Segment]:
+        """Return the line of a member."""
+        phases: list[Phase | None] = [None] * self._cells
+        for part in member.spans:
+            first, last = self._cell(part.begin), self._cell(part.end)
+            for cell in range(max(first, 0), min(max(last, first + 1), self._cells)):
+                known = phases[cell]
+                if known is None or _ORDER[part.phase] > _ORDER[known]:
+                    phases[cell] = part.phase
+        signs = [" " if phase is None else _SIGNS[phase] for phase in phases]
+        styles = [self.rich_style if phase is None else self._style(_role(phase)) for phase in phases]
+        gone = -1 if member.left is None else self._cell(member.left)
+        if 0 <= gone < self._cells:
+            signs[gone], styles[gone] = _LEFT, self._style("trouble")
+        for cell in self._chosen_cells():
+            styles[cell] = self._style("cursor")
+        label = Segment(fit(f" {_name(member)}", self._label), self._style("muted"))
+        return [label, *(Segment(sign, style) for sign, style in zip(signs, styles, strict=True))]
+
+    def _chosen_cells(self) -> range:
+        """Return the cells in which the rebalance under the cursor went on."""
+        if not self._rebalances:
+            return range(0)
+        current = self._rebalances[self._cursor]
+        end = current.end if current.end is not None else self._extent[1] if current.running else current.time
+        first, last = self._cell(current.time), self._cell(end)
+        return range(min(max(first, 0), self._cells), max(min(last + 1, self._cells), 0))
+
+    def _axis(self) -> str:
+        begin, end = self._shown
+        text = " " * self._label
+        for cell in range(0, max(self._cells - _CLOCK, 1), _TICKS_APART):
+            time = begin + cell * (end - begin) // self._cells
+            text += "─" * (self._label + cell - width(text)) + _TICK + clock(time, self._zone)
+        return text + "─" * max(self.size.width - width(text), 0)
+
+
+def _name(member: GroupMember) -> str:
+    return member.name or member.member
+
+
+def _role(phase: Phase) -> str:
+    if phase is Phase.STABLE:
+        return "stable"
+    return "trouble" if phase in (Phase.SILENT, Phase.NOT_JOINING) else "waiting"
