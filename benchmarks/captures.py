@@ -31,7 +31,7 @@ MB = 1_000_000
 MIB = 1 << 20
 
 # with the setting that the command line makes: numpy's idle threads would be counted too
-_TABLE = """
+TABLE = """
 import os, sys
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from captures.exchanges import open_capture
@@ -171,14 +171,13 @@ def tasks(options: argparse.Namespace) -> list[Task]:
 
 
 def _table_task(name: str, file: Path, targets: Targets) -> Task:
+    return Task(name, file, [sys.executable, "-c", TABLE, str(file)], tshark_fields(file), targets)
+
+
+def tshark_fields(file: Path) -> list[str]:
+    """Return the command by which tshark prints what an exchange table has."""
     columns = [part for column in _COLUMNS for part in ("-e", column)]
-    return Task(
-        name,
-        file,
-        [sys.executable, "-c", _TABLE, str(file)],
-        [*_tshark(file), "-T", "fields", *columns],
-        targets,
-    )
+    return [*_tshark(file), "-T", "fields", *columns]
 
 
 def _json_task(name: str, file: Path, targets: Targets) -> Task:

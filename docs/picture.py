@@ -68,6 +68,7 @@ class Screen:
 
 SCREENS = (
     Screen("ui.svg", number=116, keys=("enter", "down", "down", "down"), size=(150, 42)),
+    Screen("groups.svg", keys=("5", "tab", "left", "left", "left"), size=(150, 36)),
     Screen("latency.svg", keys=("6",)),
     Screen(
         "conversation.svg",

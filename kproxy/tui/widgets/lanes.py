@@ -19,7 +19,7 @@ from textual.widget import Widget
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Phase, Rebalance
 from kproxy.cli.times import clock, span
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.safe import cut, fit, width
+from kproxy.tui.safe import fit, width
 
 _SIGNS = {
     Phase.STABLE: "━",
@@ -359,7 +359,8 @@ class Lanes(Widget, can_focus=True):
             text = (_RUNNING if each.running else _MARK) + (
                 "" if each.generation < 0 else f"{each.generation}"
             )
-            text = cut(text, self._cells - cell)
+            if len(text) > self._cells - cell:
+                text = text[0]
             segments.append(Segment(" " * (cell - at), self.rich_style))
             segments.append(Segment(text, self._style("cursor" if current else "mark")))
             at = cell + len(text)
