@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from captures.analysis.groups.labels import Labels, partitions, transfers
+from captures.analysis.groups.labels import Labels, counter_of, partitions, transfers
 from captures.analysis.groups.model import (
     Awaited,
     Certainty,
@@ -64,6 +64,16 @@ def members_now(timeline: GroupTimeline) -> int:
         return ended[-1].size
     # one that fell silent may still be one
     return sum(member.left is None for member in timeline.members)
+
+
+def in_brief(timeline: GroupTimeline) -> str:
+    """Return what a group is, and how it is in the end: ``classic group, range, Stable, generation 4, 2 members``."""
+    kind = f"{timeline.kind} group"
+    if timeline.protocol_type not in ("", "consumer"):
+        kind += f" of type {words.line(timeline.protocol_type)}"
+    counted = f"{counter_of(timeline.kind)} {timeline.generation}" if timeline.generation >= 0 else ""
+    members = words.counted(members_now(timeline), "member")
+    return words.listed([kind, words.line(timeline.protocol), timeline.state, counted, members])
 
 
 def tone(told: Rebalance) -> Tone:

@@ -26,11 +26,12 @@ def tell(calls: GroupCalls, scene: Surroundings) -> GroupTimeline:
     ordered = calls.ordered()
     formations = find_formations(ordered)
     formed = sorted(formation.formed for formation in formations)
-    lives = Lives(ordered, formed, _reloads(ordered, scene), scene.now)
+    until = _coordinated_until(ordered, scene)
+    lives = Lives(ordered, formed, _reloads(ordered, scene), until)
     for formation in formations:
         for member, instance in formation.listed.items():
             lives.know(member, instance)
-    rounds = find_rounds(ordered, formations, lives, scene.now)
+    rounds = find_rounds(ordered, formations, lives, until)
     timeline = GroupTimeline(
         group=calls.group,
         kind=Kind.CLASSIC,
@@ -42,7 +43,22 @@ def tell(calls: GroupCalls, scene: Surroundings) -> GroupTimeline:
     )
     _tell_rounds(timeline, rounds, lives, scene)
     _conclude(timeline, formations, lives, ordered)
+    if until < scene.now:
+        timeline.seen.append(
+            "the coordinator closed the connections of the members, and was not heard of again"
+        )
     return timeline
+
+
+def _coordinated_until(ordered: list[Call], scene: Surroundings) -> int:
+    """Return up to when there was a coordinator that could end sessions: the end of the capture, as a rule.
+
+    One that closes the connections of its members, and answers none of them any more, was stopped or has died.
+    """
+    answered = max((call.latest for call in ordered if call.end is not None), default=0)
+    endings = [scene.ending(connection) for connection in {call.connection for call in ordered}]
+    gone = [ending.time for ending in endings if ending is not None and not ending.by_client]
+    return min((time for time in gone if time >= answered), default=scene.now)
 
 
 def _reloads(ordered: list[Call], scene: Surroundings) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from captures.analysis.groups.facts import (
     Tone,
     facts,
+    in_brief,
     manner,
     members_now,
     storm_facts,
@@ -125,6 +126,12 @@ def test_how_many_members_there_are() -> None:
     assert members_now(timeline(members=[member("m1"), member("m2", left=at(50))])) == 1
     told = [rebalance(size=3), rebalance(begin=50, end=None, running=True)]
     assert members_now(timeline(*told)) == 3
+
+
+def test_a_group_in_brief() -> None:
+    assert in_brief(timeline()) == "classic group, range, Stable, generation 2, 2 members"
+    connect = timeline(protocol_type="connect\n", protocol="", generation=-1, members=[])
+    assert in_brief(connect) == "classic group of type connect\ufffd, Stable, 0 members"
 
 
 def test_how_it_is_called() -> None:

@@ -1,16 +1,20 @@
-"""Rebalances of classic groups that no recording holds; those of recordings are in test_truth.py."""
+"""Rebalances of classic groups, most of them made by hand; those of recordings are in test_truth.py."""
 
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 
+from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import Certainty, GroupTimeline, Phase, Place, Rebalance, Trigger
+from captures.exchanges import ExchangeReader, open_capture
 from dissectors.embedded.connect import ConnectAssignment, ConnectMetadata
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.groups.talk import Talk, one_member, seconds, two_members
 
+RECORDINGS = Path(__file__).resolve().parents[4] / "data" / "findings"
 PLACE_0, PLACE_1 = Place("orders", 0), Place("orders", 1)
 
 
@@ -762,3 +766,18 @@ def test_the_members_of_a_timeline_know_their_timeouts() -> None:
     assert (m1.interval, m2.interval) == (1_000_000_000, None)
     assert m1.subscription == ("orders",)
     assert [span.phase for span in m1.spans] == [Phase.JOINING, Phase.SYNCING, Phase.STABLE]
+
+
+def test_a_coordinator_that_is_gone_ends_no_session() -> None:
+    """The only broker was killed (INDEX of the recordings): there was nobody who could have removed the member."""
+    capture = open_capture(str(RECORDINGS / "25_k430_broker_sigkill.pcap.zst"))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    histories = GroupHistories(reader.knowledge.topic_name, capture)
+    for exchange in reader:
+        histories.add(exchange)
+    (timeline,) = histories.result()
+    assert [story.trigger for story in timeline.rebalances] == [Trigger.MEMBER_JOINED]
+    assert timeline.state == "Stable"
+    assert [member.left for member in timeline.members] == [None]
+    assert any("was not heard of again" in said for said in timeline.seen)
