@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from captures.analysis.groups.calls import Beat, Join, Subscription, Sync
 from captures.analysis.groups.classic.formations import Formation
 from captures.analysis.groups.classic.lives import REBALANCE_IN_PROGRESS, Life, Lives
-from captures.analysis.groups.classic.rounds import Round
+from captures.analysis.groups.classic.rounds import Round, members_of
 from captures.analysis.groups.model import GroupMember, Phase, Place, Span
 
 _HELD_UP = 2
@@ -22,6 +22,7 @@ def members_over_time(
     :param now: the end of the capture
     """
     gone = {member: time for round_ in rounds for member, time in round_.ended.items()}
+    left_out = _left_out(rounds, lives)
     belonged: dict[str, list[Formation]] = {}
     for formation in formations:
         for member in formation.members:
@@ -31,13 +32,26 @@ def members_over_time(
         mine = belonged.get(life.member, [])
         if not mine and all(join.error for join in life.joins):
             continue  # was given an ID, or refused, and never came in
-        member_ = _member(life, mine, gone.get(life.member), now)
+        member_ = _member(life, mine, gone.get(life.member), left_out.get(life.member), now)
         key = life.instance or life.member
         if key in out:
             _replace(out[key], member_)
         else:
             out[key] = member_
     return list(out.values())
+
+
+def _left_out(rounds: Sequence[Round], lives: Lives) -> dict[str, int]:
+    """Return the members that a generation was formed without though nothing ended their sessions, and when."""
+    out = {}
+    for round_ in rounds:
+        if round_.formation is None or not round_.formation.whole:
+            continue
+        stayed = members_of(round_.formation, lives)
+        for member in round_.present:
+            if not round_.gone(member) and member not in stayed and lives.of(member).instance not in stayed:
+                out[member] = round_.formation.formed
+    return out
 
 
 def _first(life: Life, formations: Sequence[Formation]) -> int:
@@ -61,7 +75,10 @@ def _replace(known: GroupMember, latest: GroupMember) -> None:
     known.spans += latest.spans
 
 
-def _member(life: Life, formations: Sequence[Formation], left: int | None, now: int) -> GroupMember:
+def _member(
+    life: Life, formations: Sequence[Formation], ended: int | None, left_out: int | None, now: int
+) -> GroupMember:
+    left = left_out if ended is None else ended
     told = _subscription(life, formations)
     first = _first(life, formations)
     last = max((sign.end for sign in life.signs), default=first)
@@ -79,7 +96,7 @@ def _member(life: Life, formations: Sequence[Formation], left: int | None, now: 
         last=max(last, first),
         left=left,
         connections=life.connections,
-        spans=_spans(life, formations, left, now),
+        spans=_spans(life, formations, left, _silent(life, ended), now),
     )
 
 
@@ -92,11 +109,12 @@ def _subscription(life: Life, formations: Sequence[Formation]) -> Subscription |
 
 
 # ---------------------------------------------------------------- phases
-def _spans(life: Life, formations: Sequence[Formation], left: int | None, now: int) -> list[Span]:
+def _spans(
+    life: Life, formations: Sequence[Formation], left: int | None, silent: Span | None, now: int
+) -> list[Span]:
     assigned = {each.generation: each.assigned.get(life.member) for each in formations}
     begins = sorted(_begins(life, assigned), key=lambda span: span.begin)
     end = now if left is None else left
-    silent = _silent(life, left)
     if silent is not None:
         begins = [span for span in begins if span.begin <= silent.begin] + [silent]
     out: list[Span] = []
@@ -112,7 +130,7 @@ def _spans(life: Life, formations: Sequence[Formation], left: int | None, now: i
         out.append(span)
     if out:
         out[-1].end = max(end, out[-1].begin)
-    return [span for span in out if span.end > span.begin or span is out[-1]]
+    return [span for span in out if span.begin <= end and (span.end > span.begin or span is out[-1])]
 
 
 def _begins(life: Life, assigned: dict[int, frozenset[Place] | None]) -> list[Span]:

@@ -301,6 +301,9 @@ def test_a_member_that_did_not_join_in_time_is_left_out() -> None:
     assert (late.member, late.certainty, seconds(late.time)) == ("m2", Certainty.INFERRED, 65.002)
     assert "60 heartbeats" in late.sentence
     assert story.gone == ["m2"]
+    left_out = talk.timeline().by_id()["m2"]
+    assert seconds(left_out.left) == 65.002
+    assert (left_out.spans[-1].phase, seconds(left_out.spans[-1].end)) == (Phase.NOT_JOINING, 65.002)
 
 
 # ---------------------------------------------------------------- members that join again
