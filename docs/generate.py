@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from captures.analysis.findings.reference import reference as rules_reference
 from captures.exchanges import columns
 from captures.filters import reference
 from kproxy.tui.manual import key_sections, markdown, settings_section
@@ -40,6 +41,37 @@ A ragged column has several values for each exchange: those of number `i` are `v
 `pyarrow.LargeListArray.from_arrays(offsets, values)` takes without a copy. Where there is no value, a column of int64
 has the smallest int64, and one of codes -1. The columns of the exchange table are there by name too."""
 
+FINDINGS = """# What `kproxy diagnose` finds
+
+```sh
+kproxy diagnose kafka.pcap                          # what is wrong, since when, what to do, and a command that shows it
+kproxy diagnose --least medium --markdown kafka.pcap    # for a ticket
+kproxy diagnose --fail-on high --json kafka.pcap    # for programs: docs/json-diagnose.md
+kproxy diagnose --set heartbeat_gaps.share=90 --skip small_batches kafka.pcap
+kproxy diagnose --follow /var/tmp/ring              # as it comes up, in what is still being written
+sudo kproxy sniff -w - tcp port 9092 | kproxy diagnose --follow -
+sudo kproxy sniff -q --diagnose tcp port 9092       # the same in one
+kproxy proxy -b kafka1:9092 -q --diagnose           # beside the proxy; in the UI it is a view (docs/ui.md)
+```
+
+Each finding has a severity, one sentence, what it is about, since when and how often it was seen, what to do, the
+numbers of exchanges that show it (`kproxy read --exchange N`; with `--follow` those of `kproxy read --follow`), and a
+filter that shows them. Where it does not rest on a message that says so, it says how sure it is: `inferred`
+follows from what was seen, for `possible` something else would look the same.
+
+Each finding is made by a rule. `--only RULE` and `--skip RULE` choose among them, `--set RULE.NAME=VALUE` sets a
+threshold, and `--list` prints this list. Severities:
+
+- **high**: data is lost, doubled or not available, or somebody cannot work.
+- **medium**: something does not work as it should, and users may notice.
+- **low**: it costs something, or may do so later.
+- **info**: good to know; nothing is wrong.
+
+The severity in the list is that of most findings of a rule; it may say otherwise where it knows more. Times are set as
+`500ms`, `5s` or `2min`, sizes as `64KiB` or in bytes, shares in percent. What a capture lacks, the rules that need it
+name at the end of a diagnosis. The shape of `--json` is in [json-diagnose.md](json-diagnose.md). Made by
+`python -m docs.generate`."""
+
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
     """Return the text of a page with its tables as they are now.
@@ -62,6 +94,7 @@ def pages() -> dict[str, str]:
     """Return the text of each page that is generated, or has tables that are, by file name."""
     return {
         "columns.md": f"{COLUMNS}\n\n{columns.reference()}\n",
+        "findings.md": f"{FINDINGS}\n\n{rules_reference()}\n",
         "filters.md": f"{FILTERS}\n\n{reference().rstrip()}\n",
         "ui.md": with_tables(
             "ui.md",

@@ -7,10 +7,14 @@ import os
 
 import click
 
+from kproxy.cli.api_versions import api_versions
 from kproxy.cli.attach import attach
 from kproxy.cli.completion import completion
 from kproxy.cli.ctl import ctl
+from kproxy.cli.diagnose import diagnose
 from kproxy.cli.export import export
+from kproxy.cli.groups import groups
+from kproxy.cli.lag import lag
 from kproxy.cli.open import open_
 from kproxy.cli.proxy import proxy
 from kproxy.cli.read import read
@@ -29,7 +33,9 @@ Examples:
   kproxy read --exchange 17 kafka.pcap       one of them, byte by byte
   kproxy read --json kafka.pcap | jq .api    for programs
   sudo kproxy sniff -i eth0 tcp port 9092    live, as tcpdump would capture it
+  kproxy diagnose kafka.pcap                 what is wrong, and what to do about it
   kproxy stats kafka.pcap                    what it adds up to: APIs, clients, topics ...
+  kproxy groups kafka.pcap                   why groups rebalanced, and what it cost
   kproxy export kafka.pcap -o group.mmd      a picture; also .pcapng .jsonl .csv .parquet
   kproxy read /var/tmp/ring                  rotated files are one capture
   tcpdump -w - port 9092 | kproxy read -     from a pipe
@@ -38,7 +44,8 @@ Examples:
 
 \b
 Exit codes: 0 all decoded, 1 nothing could be read, 2 wrong usage, 3 something was
-lost, undecodable, or one of several files unreadable, or there was no Kafka in it.
+lost, undecodable, or one of several files unreadable, or there was no Kafka in it,
+4 kproxy diagnose --fail-on found something.
 """
 
 
@@ -64,6 +71,10 @@ main.add_command(proxy)
 main.add_command(attach)
 main.add_command(ctl)
 main.add_command(replay)
+main.add_command(diagnose)
 main.add_command(stats)
+main.add_command(groups)
+main.add_command(lag)
+main.add_command(api_versions)
 main.add_command(export)
 main.add_command(completion)

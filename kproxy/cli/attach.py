@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import hosts_option, showing_options
+from kproxy.cli.options import diagnose_option, hosts_option, showing_options
 from kproxy.cli.runs import run_option, the_run, told_errors
 from kproxy.cli.ui import config_option, no_ui_option
 
@@ -25,6 +25,7 @@ from kproxy.cli.ui import config_option, no_ui_option
 )
 @hosts_option
 @showing_options
+@diagnose_option
 @no_ui_option
 @config_option
 def attach(run_name: str | None, **options: Any) -> None:

@@ -17,8 +17,8 @@ from captures.analysis.groups.facts import (
     Fact,
     Tone,
     facts,
+    in_brief,
     manner,
-    members_now,
     storm_facts,
     storm_title,
     storms,
@@ -26,7 +26,7 @@ from captures.analysis.groups.facts import (
     took,
     who,
 )
-from captures.analysis.groups.labels import Labels, counter_of, partitions, step
+from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import Certainty, GroupMember, GroupTimeline, Phase, Rebalance
 from captures.meaning import words
 from captures.moments import Clock
@@ -90,24 +90,13 @@ class GroupText:
 
     def story(self, timeline: GroupTimeline, told: Rebalance) -> Iterator[str]:
         """Yield the lines of one rebalance that stands alone, its group before it."""
-        yield self._style(words.line(timeline.group) or "(no name)", bold=True)
+        yield self._style(words.line(timeline.group), bold=True)
         yield from self._rebalance(told, timeline, Labels(timeline))
 
     # ------------------------------------------------------------ the group
     def _header(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[str]:
-        kind = f"{timeline.kind} group"
-        if timeline.protocol_type not in ("", "consumer"):
-            kind += f" of type {words.line(timeline.protocol_type)}"
-        counter = counter_of(timeline.kind)
-        said = [
-            kind,
-            words.line(timeline.protocol),
-            timeline.state,
-            f"{counter} {timeline.generation}" if timeline.generation >= 0 else "",
-            words.counted(members_now(timeline), "member"),
-        ]
-        name = click.style(words.line(timeline.group) or "(no name)", bold=True)
-        for line in self._title(name, words.listed(said)):
+        name = click.style(words.line(timeline.group), bold=True)
+        for line in self._title(name, in_brief(timeline)):
             yield line.removeprefix(GAP)
         moves = [
             f"{self._clock(seen.time)} {self._names.shown(seen.broker)}" for seen in timeline.coordinators
@@ -121,8 +110,8 @@ class GroupText:
         when = f"{self._clock(timeline.first)} to {self._clock(timeline.last)} {zone}"
         yield from self._line("time", when)
         if rebalances:
-            took = sum(each.duration or 0 for each in rebalances)
-            text = f"{len(rebalances):,}" + (f", {span(took)} in all" if took else "")
+            spent = sum(each.duration or 0 for each in rebalances)
+            text = f"{len(rebalances):,}" + (f", {span(spent)} in all" if spent else "")
             yield from self._line("rebalances", text)
 
     def _members(self, timeline: GroupTimeline, labels: Labels) -> Iterator[str]:

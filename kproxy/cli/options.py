@@ -78,6 +78,12 @@ surroundings_options = _together(
     ),
 )
 
+diagnose_option = click.option(
+    "--diagnose",
+    is_flag=True,
+    help="Tell what is wrong as it comes up (docs/findings.md); the UI has a view for that.",
+)
+
 utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
 
 color_option = click.option(

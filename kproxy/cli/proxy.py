@@ -10,7 +10,7 @@ import click
 
 from kproxy.cli.brokers import Brokers, HostPort, command_config_option, security_of
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import hosts_option, showing_options, surroundings_options
+from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
 from kproxy.cli.sizes import LEAST_SPOOL, Size
 from kproxy.cli.times import NANOSECONDS, Duration
 from kproxy.cli.ui import config_option, no_ui_option
@@ -23,7 +23,7 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  # what is refused without an adverti
 
 _OF_RUN = (
     *("quiet", "wanted", "hosts", "keep", "before", "after", "keep_dir", "metrics", "metrics_topics"),
-    *("verbose", "as_json", "utc", "show_secrets", "payload", "text", "color", "no_ui", "config"),
+    *("verbose", "as_json", "utc", "show_secrets", "payload", "text", "color", "diagnose", "no_ui", "config"),
 )
 """Options that the data plane has nothing to do with."""
 
@@ -154,6 +154,7 @@ def _file(**kwargs: Any) -> click.Path:
 @click.option("--stub", is_flag=True, help="No broker: answer ApiVersions and Metadata, record the rest.")
 @click.option("--keep", metavar="FILTER", help="Flight recorder: save what surrounds the exchanges that fit.")
 @surroundings_options
+@diagnose_option
 @click.option(
     "--metrics",
     type=HostPort(port_alone=True),
@@ -300,6 +301,7 @@ def _refuse_contradictions(
     keep: str | None,
     metrics: Address | None,
     detach: bool,
+    diagnose: bool,
     **others: Any,
 ) -> None:
     """Refuse what cannot be meant together."""
@@ -309,9 +311,9 @@ def _refuse_contradictions(
         "--spool is for what is not written with -w: give one of them": bool(others["spool"] and write),
         "--no-capture records nothing, -w does: give one of them": no_capture and write is not None,
         "--no-capture has nothing to show or to keep": no_capture
-        and bool(as_json or verbose or keep or metrics or others["wanted"]),
+        and bool(as_json or verbose or keep or metrics or diagnose or others["wanted"]),
         "--detach shows and keeps nothing: kproxy attach does": detach
-        and bool(as_json or verbose or keep or metrics or others["wanted"]),
+        and bool(as_json or verbose or keep or metrics or diagnose or others["wanted"]),
         "-q shows nothing, --json and -V do: give one of them": quiet and (as_json or verbose),
         "--tproxy is for --mode transparent": tproxy and mode != "transparent",
         "--keep-client-address needs --tproxy": keep_client_address and not tproxy,

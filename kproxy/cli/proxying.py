@@ -147,6 +147,7 @@ class Proxying:
         keep_dir: str,
         metrics: Address | None,
         metrics_topics: int,
+        diagnose: bool,
         no_ui: bool,
         config: Path | None,
         **showing: Any,
@@ -165,9 +166,15 @@ class Proxying:
         self._begin = 0
         self._begun = Event()
         self._left = False
-        self._watches = not quiet or self._keeping or metrics is not None
+        self._watches = not quiet or self._keeping or metrics is not None or diagnose
         self._watching = Watching(
-            quiet=quiet, wanted=wanted, keep=keep, match=self._matched, look=self._look, **showing
+            quiet=quiet,
+            wanted=wanted,
+            keep=keep,
+            match=self._matched,
+            look=self._look,
+            diagnose=diagnose,
+            **showing,
         )
         self._metrics = None if metrics is None else _metrics(self._watching.topic_name, metrics_topics)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
-from kproxy.cli.options import hosts_option, showing_options, surroundings_options
+from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
 from kproxy.cli.output import refuse_to_overwrite
 from kproxy.cli.ui import config_option, no_ui_option
 
@@ -111,6 +111,7 @@ Examples:
 @click.option("--ring", metavar="SIZE", help="Keep the latest packets in a ring of this size on disk: 5GB.")
 @click.option("--keep", metavar="FILTER", help="With --ring: save what surrounds the exchanges that fit.")
 @surroundings_options
+@diagnose_option
 @no_ui_option
 @config_option
 def sniff(
@@ -179,6 +180,7 @@ def _refuse_contradictions(
     quiet: bool,
     ring: str | None,
     keep: str | None,
+    diagnose: bool,
     as_json: bool,
     verbose: bool,
     **_: Any,
@@ -187,8 +189,10 @@ def _refuse_contradictions(
         raise click.UsageError("--ring keeps the latest packets, -w all of them: give one of them")
     if keep is not None and ring is None:
         raise click.UsageError("--keep needs --ring SIZE: where the packets are until something fits")
-    if quiet and write is None and ring is None:
-        raise click.UsageError("-q shows nothing: say with -w or --ring what is to be recorded")
+    if quiet and write is None and ring is None and not diagnose:
+        raise click.UsageError(
+            "-q shows nothing: say with -w or --ring what is to be recorded, or --diagnose"
+        )
     if quiet and (as_json or verbose):
         raise click.UsageError("-q shows nothing, --json and -V do: give one of them")
 

@@ -59,6 +59,7 @@ class Sniffing:
         before: int,
         after: int,
         keep_dir: str,
+        diagnose: bool,
         no_ui: bool,
         config: Path | None,
         **showing: Any,
@@ -70,7 +71,13 @@ class Sniffing:
         self._interface = opened.settings.interface
         self._find = opened.find
         self._watching = Watching(
-            quiet=quiet, count=count, wanted=wanted, keep=keep, match=self._matched, **showing
+            quiet=quiet,
+            count=count,
+            wanted=wanted,
+            keep=keep,
+            match=self._matched,
+            diagnose=diagnose,
+            **showing,
         )
         self._keylog = keylog_option(keylog, growing=True, file=opened.keylog)
         self._names = names_of(hosts)
@@ -85,7 +92,7 @@ class Sniffing:
             self._folder = _ring_folder(Path(keep_dir))
             self._ring = Ring(size, folder=self._folder)
             self._recorder = Recorder(self._folder, size, Path(keep_dir), before, after, notice)
-        reads = self._reads = not quiet or keep is not None
+        reads = self._reads = not quiet or keep is not None or diagnose
         self._sniffer = Sniffer(
             opened.device,
             self._ring,

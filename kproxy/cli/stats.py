@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import (
-    EXIT_INCOMPLETE,
-    early_ends,
-    filter_option,
-    keylog_option,
-    names_of,
-    read_capture,
-    with_progress,
-)
+from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, with_progress
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.reading import Reading, colored, conclude, tell_notes, terminal_width
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.times import clock, zone_name
 
@@ -107,12 +97,9 @@ class Stats:
         quick: bool,
         begin: str | None,
         end: str | None,
-        keylog: str | None,
-        hosts: tuple[str, ...],
-        align_clocks: bool,
-        spool: int | None,
         utc: bool,
         color: str,
+        **reading: Any,
     ) -> None:
         from captures.analysis.api_stats import ApiStats
         from captures.analysis.client_stats import ClientStats
@@ -122,24 +109,17 @@ class Stats:
 
         if quick and set(tables) - {"api"}:
             raise click.UsageError("--quick knows the APIs only: what else there is lies in bodies")
-        self.files = files
+        self.reading = Reading(files, utc=utc, **reading)
         self.overview = not tables and not quick
         self.tables = ("api",) if quick else tuple(dict.fromkeys(tables)) or OVERVIEW
         self.show_all = show_all
         self.as_json = as_json
         self.quick = quick
-        self.zone: tzinfo | None = UTC if utc else None
-        self.terminal = sys.stdout.isatty()
-        self.selecting = Selecting(filter_option(wanted, self.zone), begin, end, self.zone)
-        self.keylog = keylog_option(keylog, growing="-" in files)
-        self.names = names_of(hosts)
-        self.align_clocks = align_clocks
-        self.spool = spool
+        zone = self.reading.zone
+        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone)
         if quick and self.selecting.wanted is not None and self.selecting.wanted.needs_bodies:
             raise click.UsageError("--quick decodes no bodies, which this filter needs")
-        self.color = color == "always" or (
-            color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
-        )
+        self.color = colored(color)
         self.clean = True
         self.apis: ApiStats = ApiStats()
         self.errors: ErrorStats = ErrorStats()
@@ -153,21 +133,18 @@ class Stats:
         """Read the capture, and print what it adds up to."""
         from captures.analysis.connection_stats import ConnectionStats
         from captures.analysis.time_shares import TimeShares
-        from kproxy.cli.summary import Tally, notes
+        from kproxy.cli.summary import Tally
 
-        capture = read_capture(
-            self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
-        )
+        capture = self.reading.capture()
         tally = Tally()
         connections = ConnectionStats(capture)
         self.shares = TimeShares(capture, self._topic_name)
         if self.quick:
             self._add_columns(capture)
+            tell_notes(capture)
         else:
             self._add(capture, connections, tally)
-            self.clean = tally.clean(capture)
-        for note in notes(capture):
-            click.echo(f"kproxy: {note}", err=True)
+            self.clean = conclude(capture, tally, told=not self.as_json)
         rows = self._connection_rows(capture, connections)
         if self.as_json:
             self._print_json(capture, tally, rows)
@@ -224,7 +201,7 @@ class Stats:
 
         from captures.exchanges import rfc3339
 
-        shape: dict[str, Any] = {"captures": list(self.files)}
+        shape: dict[str, Any] = {"captures": list(self.reading.files)}
         if not self.quick:
             shape |= {
                 "exchanges": tally.exchanges,
@@ -248,20 +225,22 @@ class Stats:
 
     def _names_met(self, capture: Capture) -> dict[str, list[str]]:
         """Return the names of addresses in the capture, of those that have any."""
+        names = self.reading.names
         ends = {
             end for connection in range(len(capture.connections)) for end in capture.endpoints(connection)
         }
-        hosts = sorted({end.rpartition(":")[0] for end in ends}) if self.names else []
-        return {host: list(names) for host in hosts if (names := self.names.of_host(host))}
+        hosts = sorted({end.rpartition(":")[0] for end in ends}) if names else []
+        return {host: list(found) for host in hosts if (found := names.of_host(host))}
 
     def _print_tables(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
-        width = shutil.get_terminal_size().columns if self.terminal else None
+        width = terminal_width()
         limit = None if self.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
         if not self.quick:
+            zone = self.reading.zone
             click.echo(tally.sentence(capture))
             if tally.first is not None:
-                begin, end = clock(tally.first, self.zone), clock(tally.last, self.zone)
-                click.echo(f"{begin} to {end} {zone_name(tally.first, self.zone)}")
+                begin, end = clock(tally.first, zone), clock(tally.last, zone)
+                click.echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
         for name in self.tables:
             table = self._table(name, connections)
             if table.rows:
@@ -274,18 +253,19 @@ class Stats:
     def _table(self, name: str, connections: list[ConnectionRow]) -> Table:
         from kproxy.cli import stats_tables as tables
 
+        names = self.reading.names
         match name:
             case "api":
                 return tables.api_table(self.apis.result(), waits_known=not self.quick)
             case "error":
-                return tables.error_table(self.errors.result(), self.names)
+                return tables.error_table(self.errors.result(), names)
             case "client":
-                return tables.client_table(self.clients.result(), self.names)
+                return tables.client_table(self.clients.result(), names)
             case "topic":
-                return tables.topic_table(self.topics.result(), self.names, partitions=not self.overview)
+                return tables.topic_table(self.topics.result(), names, partitions=not self.overview)
             case "connection":
-                return tables.connection_table(connections, self.names, self.zone, story=not self.overview)
+                return tables.connection_table(connections, names, self.reading.zone, story=not self.overview)
             case "latency":
                 return tables.latency_table(self.shares.result())
             case _:
-                return tables.throttle_table(self.throttling.result(), self.names)
+                return tables.throttle_table(self.throttling.result(), names)

@@ -67,7 +67,7 @@ class Table:
         """
         title = click.style(self.title, bold=True) if color else self.title
         about = _cut(self.about, None if width is None else width - len(self.title) - len(GAP))
-        yield f"{title}{GAP}{click.style(about, dim=True) if color else about}".rstrip()
+        yield f"{title}{GAP}{click.style(about, dim=True) if color else about}" if about else title
         shown = self.rows[:limit]
         kept, widths = self._fit(shown, None if width is None else width - len(INDENT))
         head = self._line([column.title for column in self.columns], kept, widths)

@@ -28,6 +28,7 @@ from kproxy.cli.summary import Tally, notes
 
 if TYPE_CHECKING:
     from captures.filters import Filter
+    from kproxy.cli.diagnosing import DiagnosisBeside
     from kproxy.tui.session import Session
 
 _LOOK = 0.05  # seconds between two looks whether a recording is there
@@ -47,6 +48,7 @@ class Watching:
     :param since: ns since the epoch: what began before is not shown
     :param match: called with what is to be kept by a flight recorder
     :param look: called with every exchange, shown or not
+    :param diagnose: tell what is wrong as it comes up, and all of it at the end; the UI has a view for that
     :param showing: options of :class:`~kproxy.cli.showing.Showing`
     :raises click.UsageError: for an option that makes no sense
     """
@@ -61,6 +63,7 @@ class Watching:
         since: int | None = None,
         match: Callable[[Match], None] | None = None,
         look: Callable[[Exchange], None] = nothing,
+        diagnose: bool = False,
         **showing: Any,
     ) -> None:
         self.showing = Showing(**showing)
@@ -73,6 +76,8 @@ class Watching:
         self._match = match
         self._look = look
         self._reader: ExchangeReader | None = None
+        self._diagnoses = diagnose
+        self._diagnosis: DiagnosisBeside | None = None
 
     def topic_name(self, topic_id: str) -> str | None:
         """Return the name of a topic as it is known from what was seen so far."""
@@ -87,6 +92,8 @@ class Watching:
         """
         reader = self.showing.reader(capture, live=True)
         tally, look = Tally(), self._looking(reader)
+        if self._diagnoses:
+            look, pause = self._diagnosing(reader, look, pause)
         exchanges = tally.counting(self._selecting.as_they_come(capture, reader, pause, look))
         if self._quiet:
             deque(exchanges, maxlen=0)
@@ -115,6 +122,26 @@ class Watching:
 
         return look
 
+    def _diagnosing(
+        self, reader: ExchangeReader, look: Callable[[Exchange], None], pause: Callable[[], None]
+    ) -> tuple[Callable[[Exchange], None], Callable[[], None]]:
+        """Return what looks at exchanges and pauses as given, and diagnoses."""
+        from kproxy.cli.diagnosing import DiagnosisBeside
+
+        beside = self._diagnosis = DiagnosisBeside(
+            reader, self.showing.zone, annotated=self.showing.as_json or self.showing.verbose
+        )
+
+        def look_too(exchange: Exchange) -> None:
+            look(exchange)
+            beside.look(exchange)
+
+        def pause_too() -> None:
+            pause()
+            beside.tell()
+
+        return look_too, pause_too
+
     @property
     def wanted(self) -> Filter | None:
         """The filter of what is shown."""
@@ -128,6 +155,8 @@ class Watching:
         for note in notes(capture):
             click.echo(f"kproxy: {note}", err=True)
         before_closing()
+        if self._diagnosis is not None:
+            self._diagnosis.conclude()
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json
             click.echo(tally.sentence(capture), err=not to_terminal)

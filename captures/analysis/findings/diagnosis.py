@@ -15,7 +15,7 @@ from captures.meaning import Names
 
 
 class Blind(NamedTuple):
-    """A rule that could not judge.
+    """A rule that could not judge, or not all there is.
 
     :ivar why: in words
     """
@@ -69,7 +69,7 @@ class Diagnosis:
         return sorted(found, key=lambda finding: (-finding.severity, finding.first, finding.key))
 
     def blind(self) -> list[Blind]:
-        """Return the rules that could not judge."""
+        """Return the rules that could not judge, or not all there is."""
         return [Blind(type(rule), why) for rule in self._rules if (why := rule.blind())]
 
     def _told(self) -> list[GroupTimeline]:

@@ -114,12 +114,18 @@ class Occurrences:
     def note(self, number: int, time: int) -> None:
         """Count what is seen in an exchange.
 
-        :param number: of the exchange
+        :param number: of the exchange; 0 or less where it has none yet, as what is not complete in a live capture
         :param time: ns since the epoch
         """
         self.first = min(self.first, time) if self.count else time
         self.last = max(self.last, time)
         self.count += 1
+        self.show(number)
+
+    def show(self, number: int) -> None:
+        """Name an exchange that shows it, too, without counting it."""
+        if number <= 0 or number in self._early:
+            return
         if len(self._early) < MOST_EVIDENCE - 1:
             self._early.append(number)
         else:

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import RecordTraffic
 from captures.analysis.groups.model import Certainty, GroupTimeline
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names, words
@@ -44,8 +45,15 @@ class Threshold(NamedTuple):
     about: str
 
     def shown(self, value: float) -> str:
-        """Return a value of it with its unit."""
-        return f"{value:,g}{' ' if self.unit.value.isalpha() else ''}{self.unit.value}"
+        """Return a value of it with its unit, the largest one that it is a multiple of."""
+        if self.unit is Unit.MILLISECONDS:
+            return words.duration(round(value))
+        if self.unit is Unit.BYTES:
+            for name, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+                if value and not value % size:
+                    return f"{value / size:,.0f} {name}"
+        figure = f"{value:,.0f}" if value == int(value) else f"{value:,}"
+        return f"{figure}{' ' if self.unit.value.isalpha() else ''}{self.unit.value}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,12 +64,17 @@ class Scene:
     :ivar names: tells names of topic IDs
     :ivar told: asks for the groups' timelines; not to be used before rules are asked for findings
     :ivar limits: thresholds that the user has set: ``rule.name`` -> value
+    :ivar records: what Produce and Fetch exchanges carry
     """
 
     capture: Capture
     names: Names
     told: Callable[[], Sequence[GroupTimeline]]
     limits: Mapping[str, float] = field(default_factory=dict)
+    records: RecordTraffic = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.records = RecordTraffic(self.names)
 
     @property
     def groups(self) -> Sequence[GroupTimeline]:
@@ -103,7 +116,7 @@ class Rule:
         raise NotImplementedError
 
     def blind(self) -> str:
-        """Return why it could not judge, in words; empty if it could, even where it has found nothing."""
+        """Return why it could not judge, or not all there is, in words; empty if it could, whatever it found."""
         return ""
 
     def limit(self, name: str) -> float:

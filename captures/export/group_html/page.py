@@ -9,8 +9,8 @@ from captures.analysis.groups.facts import (
     Fact,
     Tone,
     facts,
+    in_brief,
     manner,
-    members_now,
     storm_facts,
     storm_title,
     storms,
@@ -88,7 +88,7 @@ def _contents(told: Sequence[Told], zone: tzinfo | None) -> Iterator[Markup]:
         items = [
             tag(
                 "li",
-                tag("a", timeline.group or "(no name)", href=f"#g{number}"),
+                tag("a", words.line(timeline.group), href=f"#g{number}"),
                 f" {words.counted(len(rebalances), 'rebalance')}",
             )
             for number, (timeline, rebalances) in enumerate(told, 1)
@@ -115,7 +115,7 @@ class _Section:
     def lines(self, begin: int | None, end: int | None) -> Iterator[Markup]:
         """Yield the parts of it."""
         timeline = self._timeline
-        yield tag("h2", timeline.group or "(no name)", id=self._anchor)
+        yield tag("h2", words.line(timeline.group), id=self._anchor)
         yield _list(self._about())
         if timeline.members:
             drawn = picture(timeline, self._numbered, self._labels, self._clock.zone, begin, end)
@@ -131,22 +131,7 @@ class _Section:
 
     def _about(self) -> Iterator[Fact]:
         timeline = self._timeline
-        kind = f"{timeline.kind} group"
-        if timeline.protocol_type not in ("", "consumer"):
-            kind += f" of type {timeline.protocol_type}"
-        counted = f"{counter_of(timeline.kind)} {timeline.generation}" if timeline.generation >= 0 else ""
-        yield Fact(
-            "group",
-            words.listed(
-                [
-                    kind,
-                    timeline.protocol,
-                    timeline.state,
-                    counted,
-                    words.counted(members_now(timeline), "member"),
-                ]
-            ),
-        )
+        yield Fact("group", in_brief(timeline))
         moves = [
             f"{self._names.shown(seen.broker)} from {self._clock(seen.time)}"
             for seen in timeline.coordinators

@@ -241,12 +241,16 @@ class _Picture:
 
     # ------------------------------------------------------------ time
     def _ticks(self, row: AxisRow, top: float, bottom: float) -> Iterator[Markup]:
+        taken = 0.0
         for time in row.ticks():
             x = self._x(row, time)
             yield tag("line", x1=x, y1=top, x2=x, y2=bottom + 4, class_="tick")
             text = self._clock(time).removesuffix(".000")
-            middle = min(x, _LEFT + WIDTH + _RIGHT - len(text) * LETTER / 2)
-            yield tag("text", text, x=middle, y=bottom + 16, class_="time")
+            half = len(text) * LETTER / 2
+            middle = min(x, _LEFT + WIDTH + _RIGHT - half)
+            if middle - half >= taken:  # with a date, or milliseconds, not all of them have room
+                yield tag("text", text, x=middle, y=bottom + 16, class_="time")
+                taken = middle + half + LETTER
 
     def _fold(self, piece: Piece, top: float, bottom: float) -> Markup:
         quiet = span(piece.end - piece.begin)

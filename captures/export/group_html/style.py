@@ -19,7 +19,8 @@ STYLE = """
 * { box-sizing: border-box; }
 html { font-size: 15px; }
 body { margin: 0 auto; padding: 1.5rem 1.5rem 4rem; max-width: 90rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+  font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
+  overflow-wrap: break-word; }
 h1 { font-size: 1.35rem; margin: 0 0 .2rem; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .3rem; border-top: 1px solid var(--line); padding-top: 1.2rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }

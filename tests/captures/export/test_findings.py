@@ -85,6 +85,10 @@ def test_nothing_is_wrong() -> None:
         ("line\n# heading", r"line�\# heading"),
         ("[x](y) `z` \\", r"\[x\](y) \`z\` \\"),
         ("- item", r"\- item"),
+        ("    code", "code"),
+        ("12. item", r"12\. item"),
+        ("1) item 1)", r"1\) item 1)"),
+        ("$x$", r"\$x\$"),
         ("a - b (c)", "a - b (c)"),
     ],
 )

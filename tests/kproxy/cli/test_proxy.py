@@ -28,6 +28,7 @@ from tests.kproxy.fake_broker import METADATA, FakeBroker
 from tests.kproxy.frames import request_frame
 
 HEARTBEAT = 12
+JOIN_GROUP = 11
 PATIENCE = 30.0
 ASKED = {"topics": None, "allow_auto_topic_creation": False}
 LIVING = {"group_id": "orders-group", "generation_id": 1, "member_id": "m"}
@@ -172,6 +173,16 @@ def test_json_and_a_filter_for_programs(broker: FakeBroker) -> None:
         assert change["got"] != broker.port
         assert shown["response"]["brokers"][0]["port"] == broker.port
         assert running_proxy.end(signal.SIGTERM) == 0
+
+
+def test_what_is_wrong_is_told_while_it_happens(broker: FakeBroker) -> None:
+    joining = {"group_id": "orders-group", "member_id": "", "protocol_type": "consumer", "protocols": []}
+    fault = ("--fault", "api == JoinGroup => error GROUP_MAX_SIZE_REACHED")
+    with proxy("-b", f"127.0.0.1:{broker.port}", "-q", "--diagnose", *fault) as running_proxy:
+        ask(running_proxy.port, request_frame(JOIN_GROUP, 5, joining))
+        running_proxy.notice("HIGH: Group orders-group is full: .* could not join .*group_full")
+        assert running_proxy.end() == 0
+        running_proxy.notice(r"1 finding: 1 high\.")
 
 
 def test_everything_is_appended_to_a_file(broker: FakeBroker, tmp_path: Path) -> None:

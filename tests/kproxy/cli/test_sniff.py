@@ -268,6 +268,14 @@ def test_nothing_is_said_of_drops_where_there_were_none(playing: Callable[..., N
     assert "may have been dropped" not in result.stderr
 
 
+def test_what_is_wrong_is_told(playing: Callable[..., None]) -> None:
+    playing(SAMPLE, Counts(received=3000))
+    result = run(*STAY, "-q", "--diagnose")
+    assert result.stdout == ""
+    assert "kproxy: MEDIUM: m3 was removed from group gr2-java_eager_range once" in result.stderr
+    assert "\nMEDIUM  (" in result.stderr  # all of it at the end, with what to do
+
+
 def test_an_interface_that_goes_away(playing: Callable[..., None]) -> None:
     playing(SAMPLE, Counts())
     result = run(*STAY)

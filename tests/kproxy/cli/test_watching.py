@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from tests.captures.exchanges.proxied import DELAYED, Recording, metadata, rewri
 from tests.captures.packets.kit import Conversation
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
 
+SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
 SHOWING: dict[str, Any] = {
     "verbose": False,
     "as_json": True,
@@ -97,6 +99,43 @@ def test_what_fits_is_told_to_the_flight_recorder(tmp_path: Path, capsys: pytest
     assert "[request delayed by 200 ms; held 2.5 s, released]" in match.text
     assert match.end > match.begin
     assert capsys.readouterr() == ("", "")
+    capture.source.close()
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["lines", "json"])
+def test_it_is_diagnosed_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
+    """Also where bodies are made ready to be shown, which are not what rules look at."""
+    capture = open_growing(SAMPLE)
+    assert capture is not None
+    view = watching(as_json=as_json, diagnose=True)
+    tally = view.watch(capture)
+    assert len(capsys.readouterr().out.splitlines()) == 402 + (not as_json)  # a heading
+    assert view.conclude(capture, tally)
+    err = capsys.readouterr().err
+    assert (
+        "m3 was removed from group gr2-java_eager_range once after 6s of silence: its process ended"
+        in " ".join(err.split())
+    )
+    assert "#252" in err
+    capture.source.close()
+
+
+def test_an_error_in_the_diagnosis_ends_only_that(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("no such topic")
+
+    monkeypatch.setattr("captures.analysis.findings.diagnosis.Diagnosis.add", broken)
+    capture = open_growing(SAMPLE)
+    assert capture is not None
+    view = watching(diagnose=True)
+    tally = view.watch(capture)
+    assert view.conclude(capture, tally)
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 402
+    assert err.count("the diagnosis ended by an error in it: KeyError('no such topic')") == 1
+    assert "Nothing is wrong" not in err
     capture.source.close()
 
 
@@ -240,6 +279,15 @@ def test_attach_from_the_start(plane: Plane, recorder: Recorder, attach: Attach)
     assert json.loads(process.stdout.readline())["correlation_id"] == 1
     process.send_signal(signal.SIGINT)
     assert end(process)[0] == ""
+    assert process.returncode == 0
+
+
+def test_attach_diagnoses_too(plane: Plane, recorder: Recorder, attach: Attach) -> None:
+    process = attach("--from-start", "--diagnose")
+    assert process.stdout is not None
+    assert "Metadata" in process.stdout.readline() + process.stdout.readline()  # below the heading
+    process.send_signal(signal.SIGINT)
+    assert re.search(r"^(Nothing is wrong.*|\d+ findings?: .*)\.$", end(process)[1], re.MULTILINE)
     assert process.returncode == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -251,3 +252,19 @@ def test_of_members_by_the_hundred_those_are_drawn_to_whom_something_happened() 
         assert len(labels) == MOST_LANES
         assert labels[-1] == "m299"
         assert "+ 240 more members" in [text.text for text in each.iter(f"{SVG}text")]
+
+
+# a letter takes 5.7 units: a twelfth of the row for a time with milliseconds, a seventh for one with its date
+@pytest.mark.parametrize("length", [1.304, 86_400 * 1.1])
+def test_times_do_not_run_into_each_other(length: float) -> None:
+    told = timeline(
+        rebalance(begin=length * 0.1, end=length * 0.9),
+        members=[member(last=length)],
+        first=at(0),
+        last=at(length),
+    )
+    svg = ElementTree.fromstring(re.findall(r"<svg.*?</svg>", written(told), re.DOTALL)[0])
+    times = [each for each in svg.iter(f"{SVG}text") if each.get("class") == "time"]
+    assert len(times) > 5
+    ends = [(float(each.get("x", 0)), 5.7 * len(each.text or "") / 2) for each in times]
+    assert all(x + half <= later - its_half for (x, half), (later, its_half) in pairwise(ends))

@@ -1,0 +1,104 @@
+"""Attempts to connect, and what became of them: what TCP shows before a byte of Kafka was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.exchanges import Capture
+
+PATIENCE = 1_000_000_000
+"""ns after which a SYN without an answer counts; the first repetition of a SYN comes after that time (RFC 6298)."""
+
+
+class Outcome(Enum):
+    """What became of an attempt to connect."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    """Answered by a RST: nobody listens there."""
+    SILENT = "no answer"
+    """Nothing came back: the address is wrong, the host is down, or a firewall drops it."""
+
+
+class Attempt(NamedTuple):
+    """One attempt.
+
+    :ivar time: of the SYN, ns since the epoch
+    :ivar client: ``host:port``
+    :ivar broker: likewise
+    """
+
+    connection: int
+    time: int
+    client: str
+    broker: str
+    outcome: Outcome
+
+
+def attempts(capture: Capture, wanted: Collection[Outcome] = tuple(Outcome)) -> Iterator[Attempt]:
+    """Yield the attempts to connect whose SYN was captured, in the order of their connections.
+
+    Where packets of one side only were captured, no attempt is ``SILENT``: an answer would not have been seen.
+
+    :param wanted: only those with these outcomes; it is fast to ask for few
+    """
+    connections = capture.connections
+    streams, size = connections.streams, len(connections)
+    both = np.arange(size) * 2
+    packets, accepted, resets = (
+        column[both + 1] for column in (streams.packets, streams.syn_seen, streams.reset_time)
+    )
+    refused = ~accepted & (resets >= 0) & (streams.end[both + 1] == 0)
+    waited = capture.latest - connections.syn_time >= PATIENCE
+    silent = (packets == 0) & waited & bool(np.any(packets > 0))
+    begun = connections.syn_time >= 0
+    which = {Outcome.ACCEPTED: accepted, Outcome.REFUSED: refused, Outcome.SILENT: silent}
+    asked_for = np.any([which[outcome] for outcome in wanted], axis=0)
+    for connection in np.flatnonzero(begun & asked_for).tolist():
+        outcome = next(outcome for outcome in wanted if which[outcome][connection])
+        client, broker = capture.endpoints(connection)
+        yield Attempt(connection, int(connections.syn_time[connection]), client, broker, outcome)
+
+
+def ended_by_brokers(capture: Capture) -> Iterator[tuple[int, int]]:
+    """Yield the connections that brokers ended first, and when, in ns since the epoch."""
+    connections, streams = capture.connections, capture.connections.streams
+    never = np.iinfo(np.int64).max
+    fins, resets = (np.where(times >= 0, times, never) for times in (streams.fin_time, streams.reset_time))
+    ends = np.minimum(fins, resets).reshape(-1, 2)
+    # whose SYN was captured has the client in direction 0; of others it has to be asked for
+    likely = (ends[:, 1] < ends[:, 0]) | (~connections.client_known & (ends < never).any(axis=1))
+    for connection in np.flatnonzero(likely).tolist():
+        time = ended_by_broker(capture, connection)
+        if time is not None:
+            yield connection, time
+
+
+def ended_by_broker(capture: Capture, connection: int) -> int | None:
+    """Return when the broker ended a connection, in ns since the epoch; None if it is open or the client was first."""
+    ends = [
+        (time, by_broker)
+        for time, by_broker in (_end(capture, connection, 0), _end(capture, connection, 1))
+        if time >= 0
+    ]
+    return min(ends)[0] if ends and min(ends)[1] else None
+
+
+def ended(capture: Capture, connection: int) -> int | None:
+    """Return when one side or the other ended a connection, in ns since the epoch; None if it is open."""
+    ends = [_end(capture, connection, side)[0] for side in (0, 1)]
+    return min((time for time in ends if time >= 0), default=None)
+
+
+def _end(capture: Capture, connection: int, side: int) -> tuple[int, bool]:
+    """Return when a side (0 the client, 1 the broker) ended a connection, -1 for never, and whether it is the 1."""
+    if connection >= len(capture.connections):
+        return -1, bool(side)
+    streams = capture.connections.streams
+    stream = capture.client_stream(connection) ^ side
+    times = (int(streams.fin_time[stream]), int(streams.reset_time[stream]))
+    return min((time for time in times if time >= 0), default=-1), bool(side)

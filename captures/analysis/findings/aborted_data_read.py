@@ -1,0 +1,130 @@
+"""Consumers that read records of aborted transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import asked
+from captures.analysis.findings.finding import Finding, Occurrences
+from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, Fetched, consumer, partitions_shown
+from captures.analysis.findings.rule import Rule, Scene
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import number
+from dissectors.errors import DecodeError
+from dissectors.records import Batch, ControlType, control_record
+
+_READ_COMMITTED = 1
+_MOST_OPEN = 20_000
+"""Transactions whose end has not been read yet; the oldest are forgotten first."""
+
+
+class _Reading(NamedTuple):
+    """A transaction in one partition as one client reads it."""
+
+    client: str
+    topic: str
+    partition: int
+    producer: int
+
+
+@dataclass(slots=True)
+class _Open:
+    """Records of a transaction that were read before its end was.
+
+    :ivar end: offset behind the last of them: what is fetched again does not count twice
+    """
+
+    number: int
+    time: int
+    records: int = 0
+    end: int = -1
+
+
+@dataclass(slots=True)
+class _Read:
+    seen: Occurrences = field(default_factory=Occurrences)
+    records: int = 0
+    partitions: set[int] = field(default_factory=set)
+
+
+class AbortedDataRead(Rule):
+    """Puts abort markers to the records that the same consumer got before them."""
+
+    name: ClassVar[str] = "aborted_data_read"
+    title: ClassVar[str] = "Aborted records read"
+    about: ClassVar[str] = (
+        "A consumer with isolation.level=read_uncommitted, which is the default of the Java client, gets the records "
+        "of transactions that were aborted like any other (KIP-98). What was sent again after the abort it then has "
+        "twice. Seen by the abort markers in what it fetched. A read_committed consumer gets these records too, with "
+        "a list of what to skip, and does so."
+    )
+    apis: ClassVar[frozenset[int] | None] = frozenset({FETCH})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._open: dict[_Reading, _Open] = {}
+        self._found: dict[tuple[str, str], _Read] = {}
+        self._fetches = 0
+
+    def add(self, exchange: Exchange) -> None:
+        client = consumer(exchange)
+        if not client:
+            return
+        self._fetches += 1
+        if number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED:
+            return
+        for part in self.scene.records.fetched(exchange):
+            for batch in part.batches:
+                if batch.transactional:
+                    reading = _Reading(client, part.topic, part.partition, batch.producer_id)
+                    self._batch(exchange, reading, part, batch)
+
+    def _batch(self, exchange: Exchange, reading: _Reading, part: Fetched, batch: Batch) -> None:
+        if batch.control:
+            held = self._open.pop(reading, None)
+            if held is not None and _aborts(batch):
+                read = self._found.setdefault((reading.client, part.topic), _Read())
+                read.seen.note(held.number, held.time)
+                read.records += held.records
+                read.partitions.add(part.partition)
+            return
+        held = self._open.get(reading)
+        if held is None:
+            held = self._open[reading] = _Open(exchange.number, exchange.time)
+            while len(self._open) > _MOST_OPEN:
+                del self._open[next(iter(self._open))]
+        if batch.base_offset >= held.end:
+            held.records += batch.count or 0
+            held.end = batch.last_offset + 1
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, topic), read in self._found.items():
+            yield self.finding(
+                f"client {client}, topic {topic}",
+                f"Client {client} read {words.counted(read.records, 'record')} of {topic} "
+                f"({partitions_shown(read.partitions)}) that belong to "
+                f"{words.counted(read.seen.count, 'aborted transaction')}, as it reads uncommitted.",
+                "Set isolation.level=read_committed on this consumer, unless it is to see what was aborted (tools for "
+                "monitoring and mirroring may be).",
+                read.seen,
+                filter_text=f"api == Fetch and {of_client(client)} and {of_topic(topic)} and records > 0",
+            )
+
+    def blind(self) -> str:
+        return "" if self._fetches else NO_FETCH
+
+
+def _aborts(batch: Batch) -> bool:
+    """Tell whether a control batch holds an abort marker."""
+    records, _ = batch.read()
+    for record in records:
+        try:
+            if control_record(record.key, record.value).type_id == ControlType.ABORT:
+                return True
+        except DecodeError:
+            continue
+    return False

@@ -1,0 +1,82 @@
+"""Rebalances that have begun and do not end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from captures.analysis.findings.common import MS, lasted
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
+from captures.analysis.findings.rule import Threshold, Unit
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import Awaited, GroupTimeline, Kind, Rebalance
+from captures.meaning import words
+
+
+class BlockedRebalance(GroupRule):
+    """Finds a rebalance that runs at the end of the capture, or now, and has done so for long."""
+
+    name = "blocked_rebalance"
+    title = "A rebalance that does not end"
+    about = (
+        "In a rebalance of a classic group the coordinator answers nobody's JoinGroup before all members have sent "
+        "theirs, or the rebalance timeout (max.poll.interval.ms of the slowest) is over. A single member that does "
+        "not poll stops them all. In a group of the newer protocols, what moves waits until those who had it "
+        "confirm that they gave it up."
+    )
+    severity = Severity.HIGH
+    thresholds = (Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a rebalance may run"),)
+
+    def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
+        """Yield the rebalance that goes on, if it takes long."""
+        last = timeline.rebalances[-1] if timeline.rebalances else None
+        if last is None or not last.running:
+            return
+        runs = timeline.last - last.time
+        if runs >= self.limit("longest") * MS:
+            yield self._found(timeline, last, runs, labels)
+
+    def _found(self, timeline: GroupTimeline, running: Rebalance, runs: int, labels: Labels) -> Finding:
+        awaited = running.awaited
+        seen = Occurrences()
+        seen.note(running.evidence[0] if running.evidence else 0, running.time)
+        for number in running.evidence[1:]:
+            seen.show(number)
+        seen.last = max(timeline.last, running.time)
+        names = labels.several([each.member for each in awaited])
+        waits = (
+            f" It waits for {names}{_beating(timeline.kind, awaited)}{_until(awaited, timeline.last)}."
+            if awaited
+            else ""
+        )
+        advice = (
+            f"Find out what {names} does instead of polling (a thread dump tells), or end that process: the others go "
+            "on as soon as it leaves, or its session times out."
+            if awaited
+            else "Find the member that does not take part: kproxy groups shows which do."
+        )
+        return self.finding(
+            subject_of(timeline),
+            f"A rebalance of group {words.line(timeline.group)} has been running for {lasted(runs)}, and nobody "
+            f"consumes what it took away.{waits}",
+            advice,
+            seen,
+            filter_text=filter_of(timeline, [running]),
+        )
+
+
+def _beating(kind: Kind, awaited: list[Awaited]) -> str:
+    beats = sum(each.beats for each in awaited)
+    left_undone = "join" if kind is Kind.CLASSIC else "give up what others are to have"
+    return (
+        f", which sent {words.counted(beats, 'heartbeat')} meanwhile and did not {left_undone}"
+        if beats
+        else ""
+    )
+
+
+def _until(awaited: list[Awaited], now: int) -> str:
+    deadlines = [each.deadline for each in awaited if each.deadline is not None]
+    if not deadlines or max(deadlines) <= now:
+        return ""
+    return f"; in {lasted(max(deadlines) - now)} the coordinator goes on without"

@@ -1,0 +1,113 @@
+"""What is missing in the capture itself, so that other findings are doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from captures.analysis.findings.common import captured_twice, volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule
+from captures.meaning import words
+
+_SHOWN = 20
+
+
+class CaptureLosses(Rule):
+    """Finds packets and bytes that were on the wire and are not in the capture."""
+
+    name: ClassVar[str] = "capture_losses"
+    title: ClassVar[str] = "Losses in the capture itself"
+    about: ClassVar[str] = (
+        "The capturing machine was too slow or kept only the beginning of packets, or the file is damaged. What hosts"
+        " acknowledged did arrive: it is missing in the capture only. Unanswered requests, gaps between heartbeats and"
+        " the like may then be artefacts."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._lost()
+        yield from self._twice()
+        yield from self._encrypted()
+
+    def _twice(self) -> Iterator[Finding]:
+        streams = self.scene.capture.connections.streams
+        again, size = int(streams.retransmitted.sum()), int(streams.end.sum())
+        if captured_twice(again, size):
+            yield self.finding(
+                "captured twice",
+                f"{volume(again)} of {volume(size)} were captured more than once: what TCP tells of lost and"
+                " repeated segments is not to be relied on.",
+                "Capture on one interface instead of all (tcpdump -i any), where packets pass several.",
+                _when(self, range(len(self.scene.capture.connections))),
+                severity=Severity.INFO,
+                connections=range(min(len(self.scene.capture.connections), _SHOWN)),
+            )
+
+    def _encrypted(self) -> Iterator[Finding]:
+        capture = self.scene.capture
+        closed = [
+            each for each in capture.decryption.tls if each in capture.foreign and _answered(self, each)
+        ]
+        if closed:
+            reason = capture.decryption.tls[closed[0]].info.reason
+            yield self.finding(
+                "encrypted connections",
+                f"{words.counted(len(closed), 'connection')} spoke TLS and could not be decrypted"
+                f"{f' ({reason})' if reason else ''}: nothing is known of what was said there.",
+                "Give the secrets (--keylog), which clients write with SSLKEYLOGFILE or an agent, or record with a"
+                " proxy that ends TLS.",
+                _when(self, closed),
+                severity=Severity.INFO,
+                connections=closed[:_SHOWN],
+            )
+
+    def _lost(self) -> Iterator[Finding]:
+        capture = self.scene.capture
+        statistics, streams = capture.statistics, capture.connections.streams
+        lost, cut = int(streams.lost.sum()), int(streams.cut.sum())
+        parts = []
+        if statistics.dropped:
+            parts.append(f"the capturing machine dropped {words.counted(statistics.dropped, 'packet')}")
+        if lost:
+            parts.append(f"{volume(lost)} of {_streams(streams.lost)} were not captured")
+        if cut:
+            parts.append(f"{volume(cut)} of {_streams(streams.cut)} were cut by the snapshot length")
+        if statistics.damage:
+            parts.append(f"{words.counted(len(statistics.damage), 'place')} of the file could not be read")
+        if not parts:
+            return
+        said = "; ".join(parts)
+        concerned = np.unique(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[:_SHOWN].tolist()
+        yield self.finding(
+            "capture",
+            f"{said[0].upper()}{said[1:]}: what other findings say of these connections may be wrong.",
+            "Capture with a larger buffer (tcpdump -B, kproxy sniff --buffer-size), with the whole packets (-s 0), to a"
+            " faster disk, and only the ports of the brokers.",
+            _when(self, concerned),
+            filter_text="damaged" if lost or cut else "",
+            connections=concerned,
+        )
+
+
+def _streams(column: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
+    count = len(np.unique(np.flatnonzero(column > 0) // 2))
+    return words.counted(count, "connection")
+
+
+def _when(rule: Rule, connections: Iterable[int]) -> Occurrences:
+    capture, seen = rule.scene.capture, Occurrences()
+    for connection in connections:
+        seen.note(0, int(capture.connections.first_time[connection]))
+        seen.last = max(seen.last, int(capture.connections.last_time[connection]))
+    if not seen:
+        seen.note(0, capture.latest)
+    return seen
+
+
+def _answered(rule: Rule, connection: int) -> bool:
+    """Tell whether the broker sent anything; where it did not, TLS was not understood (tls_on_plaintext)."""
+    capture = rule.scene.capture
+    return bool(capture.connections.streams.end[capture.client_stream(connection) ^ 1] > 0)

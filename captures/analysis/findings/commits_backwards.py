@@ -1,0 +1,214 @@
+"""Groups whose committed offsets go back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_group, of_topic
+from captures.analysis.findings.common import answered, asked, whole_ids
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import partitions_shown
+from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import number, rows, text
+from captures.meaning.places import each, index
+
+_OFFSET_COMMIT, _OFFSET_FETCH = 8, 9
+
+
+class _Place(NamedTuple):
+    group: str
+    topic: str
+    partition: int
+
+
+class _Commit(NamedTuple):
+    """The latest commit of a partition.
+
+    :ivar member: member ID; empty if who committed is no member
+    """
+
+    offset: int
+    client: str
+    member: str
+
+
+class _Kind(Enum):
+    """Who went back."""
+
+    SELF = "self"
+    """The member that had committed the higher offset itself."""
+    OTHER = "other"
+    """Another member."""
+    RESET = "reset"
+    """Somebody who is no member, in a group of members."""
+
+
+class _Behind(NamedTuple):
+    """A partition that was gone back in.
+
+    :ivar highest: offset that had been committed
+    :ivar connection: over which it was gone back
+    """
+
+    highest: int
+    connection: int
+    back: _Back
+
+
+@dataclass(slots=True)
+class _Back:
+    """Commits of a group and topic that went back.
+
+    :ivar offsets: by how much in all
+    :ivar farthest: the most that one of them went back
+    :ivar number: of the exchange that was counted last
+    :ivar example: one of them in words
+    :ivar given: offsets of partitions that a consumer was given again, as it asked for the commits
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    partitions: set[int] = field(default_factory=set)
+    offsets: int = 0
+    farthest: int = 0
+    number: int = -1
+    given: int = 0
+    example: str = ""
+
+
+class CommitsBackwards(Rule):
+    """Compares every commit with the one before."""
+
+    name: ClassVar[str] = "commits_backwards"
+    title: ClassVar[str] = "Commits that go backwards"
+    about: ClassVar[str] = (
+        "A group commits an offset that is lower than the one that was committed before: records that were done are "
+        "done again if a consumer begins there, after the next rebalance or restart. A member that lost a partition "
+        "and comes late, asynchronous commits that are sent again after later ones, a seek back, a topic that was "
+        "deleted and made anew: all look so. A member that goes back by itself, and nobody begins there, is low. What "
+        "somebody who is no member commits to a group of members is told apart: that is how offsets are reset "
+        "(kafka-consumer-groups.sh --reset-offsets). Commits in transactions are left out: whether they count is "
+        "decided later."
+    )
+    apis: ClassVar[frozenset[int] | None] = frozenset({_OFFSET_COMMIT, _OFFSET_FETCH})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._names = whole_ids(scene.names)
+        self._commits = 0
+        self._latest: dict[_Place, _Commit] = {}
+        self._behind: dict[_Place, _Behind] = {}
+        self._found: dict[tuple[str, str, _Kind], _Back] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == _OFFSET_FETCH:
+            self._given(exchange)
+        else:
+            self._committed(exchange)
+
+    def _committed(self, exchange: Exchange) -> None:
+        self._commits += 1
+        request, response = asked(exchange), answered(exchange)
+        group, member = text(request, "group_id"), text(request, "member_id")
+        if not group or not response:
+            return
+        refused = {
+            (topic, index(row))
+            for topic, row in each(rows(response, "topics"), self._names)
+            if row.get("error_code")
+        }
+        for topic, row in each(rows(request, "topics"), self._names):
+            partition, offset = index(row), number(row, "committed_offset")
+            if partition is None or offset < 0 or (topic, partition) in refused:
+                continue
+            place = _Place(group, topic, partition)
+            commit = _Commit(offset, client_name(exchange), member)
+            before = self._latest.get(place)
+            if before is not None and offset < before.offset:
+                self._goes_back(exchange, place, before, commit)
+            elif place in self._behind and offset >= self._behind[place].highest:
+                del self._behind[place]
+            self._latest[place] = commit
+
+    def _given(self, exchange: Exchange) -> None:
+        """Look whether a consumer is given an offset that was gone back to, so that it begins there.
+
+        Who went back itself may ask for its commits, too, and goes on where it is.
+        """
+        request, response = asked(exchange), answered(exchange)
+        for body in rows(response, "groups") or (response,):
+            group = text(body, "group_id") or text(request, "group_id")
+            for topic, row in each(rows(body, "topics"), self._names):
+                partition, offset = index(row), number(row, "committed_offset")
+                place = _Place(group, topic, -1 if partition is None else partition)
+                behind = self._behind.get(place)
+                if behind is None or behind.connection == exchange.connection:
+                    continue
+                if 0 <= offset < behind.highest:
+                    behind.back.given += behind.highest - offset
+                    del self._behind[place]
+
+    def _goes_back(self, exchange: Exchange, place: _Place, before: _Commit, commit: _Commit) -> None:
+        if before.member and not commit.member:
+            kind = _Kind.RESET
+        else:
+            kind = (
+                _Kind.SELF
+                if (before.client, before.member) == (commit.client, commit.member)
+                else _Kind.OTHER
+            )
+        back = self._found.setdefault((place.group, place.topic, kind), _Back())
+        known = self._behind.get(place)
+        highest = before.offset if known is None else max(known.highest, before.offset)
+        self._behind[place] = _Behind(highest, exchange.connection, back)
+        if back.number != exchange.number:
+            back.seen.add(exchange)
+            back.number = exchange.number
+        back.partitions.add(place.partition)
+        distance = before.offset - commit.offset
+        back.offsets += distance
+        if distance > back.farthest:
+            back.farthest = distance
+            by = "" if commit.client == before.client else f" by {before.client}"
+            where = f"{place.topic}-{place.partition}"
+            back.example = f"{where} from {before.offset:,}{by} to {commit.offset:,} by {commit.client}"
+
+    def findings(self) -> Iterator[Finding]:
+        for (group, topic, kind), back in self._found.items():
+            offsets = words.counted(back.offsets, "offset")
+            shown = f"api == OffsetCommit and {of_group(group)} and {of_topic(topic)}"
+            if kind is _Kind.RESET:
+                yield self.finding(
+                    f"group {group}, topic {topic}, reset",
+                    f"Somebody who is no member set the offsets of group {group} back by {offsets} in all: "
+                    f"{back.example}.",
+                    "Right if an admin reset them on purpose (kafka-consumer-groups.sh --reset-offsets).",
+                    back.seen,
+                    filter_text=shown,
+                    severity=Severity.LOW,
+                )
+                continue
+            then = (
+                f"A consumer was then given {words.counted(back.given, 'offset')} to read again."
+                if back.given
+                else "Who begins there reads them again."
+            )
+            yield self.finding(
+                f"group {group}, topic {topic}" + (", other member" if kind is _Kind.OTHER else ""),
+                f"Group {group} committed {times(back.seen.count)} behind what it had committed before "
+                f"({partitions_shown(back.partitions)} of {topic}, {offsets} in all): {back.example}. {then}",
+                "Commit in onPartitionsRevoked, and not after partitions were lost; do not send an older commitAsync "
+                "again after a later one; look whether two programs use this group.id, and whether the topic was made "
+                "anew.",
+                back.seen,
+                filter_text=shown,
+                severity=Severity.LOW if kind is _Kind.SELF and not back.given else None,
+            )
+
+    def blind(self) -> str:
+        return "" if self._commits else "no commit was captured"

@@ -1,0 +1,160 @@
+"""What rules have in common: which errors count, what they are about, and words for times and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from captures.analysis.findings.finding import Occurrences
+from captures.analysis.topic_stats import place_of
+from captures.exchanges import Capture, Exchange
+from captures.filters.lexer import quoted
+from captures.meaning import ErrorFound, Names, words
+from captures.meaning.exchange import Body, inner, number
+from dissectors.error_codes import error_name
+
+NS = 1_000_000_000
+MS = 1_000_000
+
+UNNAMED = "?"
+"""A topic of which neither name nor ID was read."""
+
+_NOTHING: Body = {}
+_LONG = 100_000  # ms
+
+
+def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list[ErrorFound]:
+    """Return the errors of an exchange that are no part of a normal conversation.
+
+    :param codes: only these; None for all
+    """
+    if not exchange.errors:
+        return []
+    expected = {error.path for error in exchange.expected}
+    return [
+        error
+        for error in exchange.errors
+        if error.path not in expected and (codes is None or error.code in codes)
+    ]
+
+
+def asked(exchange: Exchange) -> Body:
+    """Return the body of the request; empty if it was not captured or not decoded."""
+    return (exchange.request.value if exchange.request is not None else None) or _NOTHING
+
+
+def answered(exchange: Exchange) -> Body:
+    """Return the body of the response, likewise."""
+    return (exchange.response.value if exchange.response is not None else None) or _NOTHING
+
+
+def answer_time(exchange: Exchange) -> int:
+    """Return when an exchange was answered, in ns since the epoch; the time of the request if it was not."""
+    return exchange.time + max(exchange.latency or 0, 0)
+
+
+def topic_of(error: ErrorFound, names: Names) -> str:
+    """Return the topic that an error is about; :data:`UNNAMED` if it names none."""
+    topic, _ = place_of(error.holders)
+    return UNNAMED if topic is None else names(topic) or topic
+
+
+def whole_ids(names: Names) -> Names:
+    """Return names that give the ID itself where a topic's name is not known, as filters know it."""
+    return lambda uuid: names(uuid) or uuid
+
+
+def on_topics(topics: Iterable[str], most: int = 3) -> str:
+    """Return a condition to be joined to a filter: that one of some topics is named; none if there are too many."""
+    named = sorted({topic for topic in topics if topic != UNNAMED})
+    return f" and {one_of('topic', named)}" if 0 < len(named) <= most else ""
+
+
+def one_of(field: str, values: Iterable[object]) -> str:
+    """Return a filter that a field is one of some values; texts are quoted."""
+    texts = [quoted(value) if isinstance(value, str) else str(value) for value in values]
+    return f"{field} == {texts[0]}" if len(texts) == 1 else f"{field} in {{{', '.join(texts)}}}"
+
+
+def with_errors(codes: Iterable[int]) -> str:
+    """Return a filter for exchanges with one of some errors."""
+    return one_of("error", sorted(set(codes)))
+
+
+def error_names(codes: Iterable[int]) -> str:
+    """Return the names of errors: ``NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION``."""
+    return ", ".join(error_name(code) for code in sorted(set(codes)))
+
+
+def lasted(nanoseconds: int) -> str:
+    """Return a time in words: ``350 ms``, ``12.5 s``, ``2 min 5 s``, ``15 min``, ``3 h 20 min``."""
+    ms = round(nanoseconds / MS)
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < _LONG:
+        return f"{round(ms / 1_000, 1):g} s"
+    minutes, rest = divmod(round(ms / 1_000), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = (hours, "h"), (minutes, "min"), (0 if hours else rest, "s")
+    return " ".join(f"{value} {unit}" for value, unit in parts if value)
+
+
+def volume(count: int) -> str:
+    """Return bytes in words: ``812 B``, ``3.2 KiB``, ``14 MiB``."""
+    short = words.size(count)
+    return short if short.endswith(" B") else f"{short[:-1]} {short[-1].upper()}iB"
+
+
+def captured_twice(again: int, size: int) -> bool:
+    """Tell whether bytes came again so often that it is the capture which has packets twice, not the network.
+
+    So it is with tcpdump -i any on a host with bridges or containers.
+
+    :param again: bytes that came again
+    :param size: bytes of the streams
+    """
+    return size > 0 and again >= _NEARLY_ALL * size
+
+
+_NEARLY_ALL = 0.8
+_ASKED_BY_REPLICAS = frozenset({1, 2, 23})
+"""Fetch, ListOffsets and OffsetForLeaderEpoch."""
+
+
+def replica_of(exchange: Exchange) -> int:
+    """Return the ID of the broker that asks as a replica; -1 if it is none."""
+    if exchange.api_key not in _ASKED_BY_REPLICAS:
+        return -1
+    request = asked(exchange)
+    return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
+
+
+def together(parts: Iterable[Occurrences]) -> Occurrences:
+    """Return what was seen in several places as one."""
+    whole, numbers = Occurrences(), set[int]()
+    for part in parts:
+        if part:
+            whole.first = min(whole.first, part.first) if whole else part.first
+            whole.last = max(whole.last, part.last)
+            whole.count += part.count
+            numbers.update(part.numbers)
+    for number_ in sorted(numbers):
+        whole.show(number_)
+    return whole
+
+
+class Alike:
+    """Connections that are alike, of which no exchange tells.
+
+    :ivar seen: when they began
+    """
+
+    __slots__ = ("connections", "seen")
+
+    def __init__(self) -> None:
+        self.seen = Occurrences()
+        self.connections: list[int] = []
+
+    def add(self, capture: Capture, connection: int) -> None:
+        """Take in one more."""
+        self.seen.note(0, int(capture.connections.first_time[connection]))
+        self.connections.append(connection)

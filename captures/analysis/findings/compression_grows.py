@@ -1,0 +1,110 @@
+"""Compression that makes batches larger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.sampling import worth_a_look
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from dissectors.records import Batch, Codec
+
+
+class _Flow(NamedTuple):
+    client: str
+    topic: str
+    codec: str
+
+
+@dataclass(slots=True)
+class _Sampled:
+    """Batches of a flow.
+
+    :ivar batches: compressed ones
+    :ivar sampled: those that were decompressed
+    :ivar packed: bytes of these as they are on the wire, without their headers
+    :ivar plain: and decompressed
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    batches: int = 0
+    sampled: int = 0
+    packed: int = 0
+    plain: int = 0
+
+
+class CompressionGrows(Rule):
+    """Decompresses a sample of the batches that are produced, and compares sizes."""
+
+    name: ClassVar[str] = "compression_grows"
+    title: ClassVar[str] = "Compression that makes data larger"
+    about: ClassVar[str] = (
+        "A producer compresses batches that are larger afterwards: they are too small, or hold what is compressed or "
+        "encrypted already. Client, broker and consumers spend time on it and save nothing. Measured on a sample: the "
+        "first 16 compressed batches of a client and topic, then ever fewer."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "batches", 16, Unit.COUNT, "compressed batches of a client and topic that are needed to judge"
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._flows: dict[_Flow, _Sampled] = {}
+        self._produces = 0
+
+    def add(self, exchange: Exchange) -> None:
+        self._produces += 1
+        for part in self.scene.records.produced(exchange):
+            for batch in part.batches:
+                # a message set of magic 0 and 1 holds its codec inside: it is not compared
+                if batch.magic == 2 and batch.codec != Codec.NONE:
+                    flow = _Flow(client_name(exchange), part.topic, batch.codec.name.lower())
+                    self._batch(exchange, self._flows.setdefault(flow, _Sampled()), batch)
+
+    @staticmethod
+    def _batch(exchange: Exchange, sampled: _Sampled, batch: Batch) -> None:
+        sampled.batches += 1
+        if not worth_a_look(sampled.batches):
+            return
+        plain, problem = batch.payload()
+        if problem is not None:
+            return
+        packed = batch.end - batch.records_start
+        sampled.sampled += 1
+        sampled.packed += packed
+        sampled.plain += len(plain)
+        if packed > len(plain):
+            sampled.seen.add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        for flow, sampled in self._flows.items():
+            if sampled.batches < self.limit("batches") or sampled.packed <= sampled.plain:
+                continue
+            growth = 100 * (sampled.packed - sampled.plain) / max(sampled.plain, 1)
+            yield self.finding(
+                f"client {flow.client}, topic {flow.topic}, {flow.codec}",
+                f"Batches that client {flow.client} compresses with {flow.codec} for {flow.topic} are {growth:.0f}% "
+                f"larger than without ({volume(sampled.plain // sampled.sampled)} become "
+                f"{volume(sampled.packed // sampled.sampled)} on average, {sampled.sampled} of "
+                f"{words.counted(sampled.batches, 'batch', 'batches')} looked at).",
+                "Let batches become larger (linger.ms, batch.size), so that there is something to compress, or set "
+                "compression.type=none for this topic if its values are compressed or encrypted already.",
+                sampled.seen,
+                filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)}"
+                f" and codec == {flow.codec}",
+            )
+
+    def blind(self) -> str:
+        return "" if self._produces else NO_PRODUCE

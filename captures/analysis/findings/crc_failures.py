@@ -1,0 +1,108 @@
+"""Record batches whose checksum does not fit their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import (
+    FETCH,
+    PRODUCE,
+    SHARE_FETCH,
+    Fetched,
+    Produced,
+    partitions_shown,
+)
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange, Flag
+from captures.meaning import words
+
+_SENT = (
+    "The damage comes from the client or what lies before the capture: look at its memory, its codec library, and at "
+    "proxies in between. The broker refuses these batches."
+)
+_RECEIVED = (
+    "The damage lies on the broker's disk or after it: fetch the same offsets from another replica and compare "
+    "(kafka-dump-log.sh --deep-iteration on the brokers), and look at disks and memory. Consumers cannot go past a "
+    "damaged batch unless they seek behind it."
+)
+
+
+class _Flow(NamedTuple):
+    client: str
+    topic: str
+    api: str
+
+
+@dataclass(slots=True)
+class _Damage:
+    seen: Occurrences = field(default_factory=Occurrences)
+    batches: int = 0
+    partitions: set[int] = field(default_factory=set)
+
+
+class CrcFailures(Rule):
+    """Computes the checksum of every batch that was captured whole."""
+
+    name: ClassVar[str] = "crc_failures"
+    title: ClassVar[str] = "Damaged record batches"
+    about: ClassVar[str] = (
+        "The checksum of a record batch (CRC-32C, of messages of magic 0 and 1 CRC-32) does not fit its bytes. Brokers "
+        "refuse such a batch with CORRUPT_MESSAGE (LogValidator.java); what a consumer gets damaged was damaged on the "
+        "broker's disk or after it, and the consumer stops there. TCP's own checksum misses such damage rarely, so "
+        "memory, disks, and programs in between that change bytes come first. Batches of which the capture lacks bytes "
+        "are left out."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH, SHARE_FETCH})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._found: dict[_Flow, _Damage] = {}
+        self._batches = 0
+        self._incomplete = 0
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == PRODUCE:
+            self._check(exchange, Flag.REQUEST_DAMAGED, self.scene.records.produced(exchange))
+        else:
+            self._check(exchange, Flag.RESPONSE_DAMAGED, self.scene.records.fetched(exchange))
+
+    def _check(self, exchange: Exchange, damaged: Flag, parts: Iterable[Produced | Fetched]) -> None:
+        if exchange.flag & (damaged | Flag.CONFLICTING):
+            self._incomplete += 1
+            return
+        for part in parts:
+            self._batches += len(part.batches)
+            wrong = sum(not batch.crc_valid for batch in part.batches)
+            if wrong:
+                flow = _Flow(client_name(exchange), part.topic, exchange.api)
+                damage = self._found.setdefault(flow, _Damage())
+                damage.seen.add(exchange)
+                damage.batches += wrong
+                damage.partitions.add(part.partition)
+
+    def findings(self) -> Iterator[Finding]:
+        for flow, damage in self._found.items():
+            sent = flow.api == "Produce"
+            yield self.finding(
+                f"client {flow.client}, topic {flow.topic}, {flow.api}",
+                f"Client {flow.client} {'sent' if sent else 'got'} "
+                f"{words.counted(damage.batches, 'record batch', 'record batches')} of {flow.topic} "
+                f"({partitions_shown(damage.partitions)}) whose checksum does not fit the bytes.",
+                _SENT if sent else _RECEIVED,
+                damage.seen,
+                filter_text=f"api == {flow.api} and {of_client(flow.client)} and {of_topic(flow.topic)}",
+            )
+
+    def blind(self) -> str:
+        if not self._incomplete:
+            return "" if self._batches else "no record batches were captured"
+        return (
+            f"{words.counted(self._incomplete, 'message')} with records lack bytes in the capture: "
+            "checksums of their batches were not computed"
+        )

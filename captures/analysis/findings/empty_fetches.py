@@ -1,0 +1,145 @@
+"""Consumers that ask too often for what is not there, and those that wait too long for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import MS, answered, asked, volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rates import Busiest
+from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, consumer
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.exchanges import Exchange
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from captures.meaning.exchange import number
+
+_MOST_OF_THE_WAIT = 0.9
+
+
+class _Line(NamedTuple):
+    """A connection of a client with a broker."""
+
+    connection: int
+    client: str
+    broker: str
+
+
+@dataclass(slots=True)
+class _Fetching:
+    """What came of the fetches of a connection.
+
+    :ivar fetches: answered without an error, and not throttled
+    :ivar busiest: where most of them were empty
+    :ivar max_wait: ms, as it asked last
+    :ivar delayed: answers with records that came only as ``max_wait`` was over, with less than ``min_bytes``
+    """
+
+    fetches: int = 0
+    empty: Occurrences = field(default_factory=Occurrences)
+    busiest: Busiest = field(default_factory=Busiest)
+    max_wait: int = 0
+    min_bytes: int = 0
+    delayed: Occurrences = field(default_factory=Occurrences)
+
+
+class EmptyFetches(Rule):
+    """Counts answers without records, and looks at how long they waited."""
+
+    name: ClassVar[str] = "empty_fetches"
+    title: ClassVar[str] = "Fetches that return empty, or wait for nothing"
+    about: ClassVar[str] = (
+        "A Fetch may wait at the broker until min_bytes are there or max_wait_ms are over (fetch.min.bytes, "
+        "fetch.max.wait.ms; DelayedFetch.scala). With a short wait, or min_bytes 0, an idle consumer asks over and "
+        "over: requests that cost client and broker and bring nothing. With large min_bytes on a topic of little "
+        "traffic every record waits until max_wait_ms are over."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({FETCH})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "count", 100, Unit.COUNT, "empty answers on a connection within 10 s that are needed to judge"
+        ),
+        Threshold("rate", 10, Unit.A_SECOND, "empty answers on a connection, from which on it is told"),
+        Threshold("share", 50, Unit.PERCENT, "of the answers that have to be empty, or have waited in vain"),
+        Threshold(
+            "delayed", 20, Unit.COUNT, "answers that waited for min_bytes in vain, from which on it is told"
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._lines: dict[_Line, _Fetching] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        client = consumer(exchange)
+        response, latency = answered(exchange), exchange.latency
+        if not client or not response or latency is None:
+            return
+        line = self._lines.setdefault(_Line(exchange.connection, client, exchange.broker), _Fetching())
+        if exchange.errors or number(response, "throttle_time_ms", 0) > 0:
+            return
+        request = asked(exchange)
+        line.fetches += 1
+        line.max_wait = number(request, "max_wait_ms", 0)
+        line.min_bytes = number(request, "min_bytes", 0)
+        size = sum(part.size for part in self.scene.records.fetched(exchange))
+        if not size:
+            line.empty.add(exchange)
+            line.busiest.add(exchange.time)
+        elif 1 < size < line.min_bytes and latency >= line.max_wait * MS * _MOST_OF_THE_WAIT:
+            line.delayed.add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        told: dict[str, tuple[_Line, _Fetching]] = {}
+        waiting: dict[str, tuple[_Line, _Fetching]] = {}
+        share = self.limit("share") / 100
+        for line, fetching in self._lines.items():
+            empty, delayed = fetching.empty, fetching.delayed
+            if (
+                fetching.busiest.count >= self.limit("count")
+                and fetching.busiest.rate >= self.limit("rate")
+                and empty.count >= share * fetching.fetches
+                and (line.client not in told or told[line.client][1].busiest.rate < fetching.busiest.rate)
+            ):
+                told[line.client] = line, fetching
+            if delayed.count >= self.limit("delayed") and delayed.count >= share * (
+                fetching.fetches - empty.count
+            ):
+                waiting.setdefault(line.client, (line, fetching))
+        yield from (self._empty(line, fetching) for line, fetching in told.values())
+        yield from (self._delayed(line, fetching) for line, fetching in waiting.values())
+
+    def _empty(self, line: _Line, fetching: _Fetching) -> Finding:
+        share = 100 * fetching.empty.count / fetching.fetches
+        return self.finding(
+            f"client {line.client}",
+            f"{share:.0f}% of the fetches of client {line.client} from {line.broker} returned empty, "
+            f"{fetching.busiest.rate:,.0f} of them a second at the most (it lets the broker wait {fetching.max_wait} "
+            f"ms for {words.counted(fetching.min_bytes, 'byte')}).",
+            "Let the broker wait longer: fetch.max.wait.ms=500 (librdkafka: fetch.wait.max.ms) with fetch.min.bytes "
+            "of 1 or more; a poll with a short timeout does not need a short wait at the broker. A broker that "
+            "answers before the wait is over does so for news without records, or because a partition is in trouble.",
+            fetching.empty,
+            filter_text=f"api == Fetch and {of_client(line.client)} and broker == {quoted(line.broker)}"
+            " and records == 0",
+        )
+
+    def _delayed(self, line: _Line, fetching: _Fetching) -> Finding:
+        return self.finding(
+            f"client {line.client}, min_bytes",
+            f"{words.counted(fetching.delayed.count, 'answer')} with records came to client {line.client} only as its "
+            f"fetch.max.wait.ms ({fetching.max_wait}) was over, as they were less than fetch.min.bytes "
+            f"({volume(fetching.min_bytes)}).",
+            "If delay matters more than the number of requests, lower fetch.min.bytes or fetch.max.wait.ms of this "
+            "consumer; else this is as wanted.",
+            fetching.delayed,
+            filter_text=f"api == Fetch and {of_client(line.client)} and records > 0"
+            f" and latency >= {round(fetching.max_wait * _MOST_OF_THE_WAIT)}ms",
+        )
+
+    def blind(self) -> str:
+        return "" if self._lines else NO_FETCH

@@ -1,0 +1,294 @@
+"""Transactions that are open for long, time out, or hold consumers up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_topic
+from captures.analysis.findings.common import MS, answered, lasted, one_of, together
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import FETCH, Fetched, transactional_id
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.transactions import (
+    END_TXN,
+    TRANSACTION_APIS,
+    WRITE_TXN_MARKERS,
+    Transaction,
+    Transactions,
+)
+from captures.analysis.groups.model import Certainty
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from captures.meaning.exchange import number, rows, text
+
+_DESCRIBE_TRANSACTIONS = 65
+_INVALID_TXN_STATE = 48
+
+_ADVICE = (
+    "Find the producer (kafka-transactions.sh find-hanging, describe-producers), and why it neither commits nor "
+    "aborts: work inside the transaction that takes too long, or a process that died or hangs. A lower "
+    "transaction.timeout.ms lets the coordinator abort sooner; kafka-transactions.sh abort ends one that the "
+    "coordinator does not know."
+)
+
+
+@dataclass(slots=True)
+class _Stable:
+    """Where the last stable offset of a partition stands.
+
+    :ivar since: when it was first seen there with records behind it
+    :ivar number: of the exchange that showed it
+    :ivar latest: when it was last seen there
+    :ivar longest: the longest such stay, as (ns, last stable offset, high watermark then)
+    """
+
+    offset: int = -1
+    since: int = 0
+    number: int = 0
+    latest: int = 0
+    longest: tuple[int, int, int] = (0, 0, 0)
+    seen: Occurrences = field(default_factory=Occurrences)
+
+
+@dataclass(slots=True)
+class _Refused:
+    """EndTxn that came too late.
+
+    :ivar age: ns that the transaction was open
+    """
+
+    client: str
+    seen: Occurrences = field(default_factory=Occurrences)
+    age: int | None = None
+    timeout: int | None = None
+
+
+class _Aborted:
+    """Transactions of one transactional ID that the coordinator aborted.
+
+    :ivar age: ns that the latest was open
+    """
+
+    def __init__(self, known: Transaction) -> None:
+        self.seen = Occurrences()
+        self.age = 0
+        self._known = known
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one."""
+        self.seen.add(exchange)
+        if self._known.open is not None:
+            self.age = exchange.time - self._known.open.time
+
+    def text(self, name: str) -> str:
+        """Put it into words."""
+        timeout = self._known.timeout or 0
+        return (
+            f"The coordinator aborted {words.counted(self.seen.count, 'transaction')} of {name} for being open too "
+            f"long: {lasted(self.age)}, with transaction.timeout.ms of {lasted(timeout)}."
+        )
+
+
+class HangingTransactions(Rule):
+    """Looks for transactions that stay open, by what producers, coordinators and leaders say."""
+
+    name: ClassVar[str] = "hanging_transactions"
+    title: ClassVar[str] = "Transactions that hang"
+    about: ClassVar[str] = (
+        "A transaction that is open holds up every read_committed consumer of its partitions: they read up to the "
+        "last stable offset only, the first offset of an open transaction (KIP-98). The coordinator aborts what is "
+        "open longer than transaction.timeout.ms and then answers EndTxn with INVALID_TXN_STATE (48) or fences the "
+        "producer. A transaction that the coordinator does not know of stays open for ever (KIP-664, before KIP-890). "
+        "Seen here: producers that begin and do not end, EndTxn that is refused, markers that abort what is open for "
+        "too long, last stable offsets that do not move while there are records behind them, and what "
+        "DescribeTransactions tells."
+    )
+    apis: ClassVar[frozenset[int] | None] = TRANSACTION_APIS | {FETCH, _DESCRIBE_TRANSACTIONS}
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "open",
+            60_000,
+            Unit.MILLISECONDS,
+            "how long a transaction may be open, or transaction.timeout.ms where that is shorter",
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._transactions = Transactions()
+        self._stable: dict[tuple[str, int], _Stable] = {}
+        self._refused: dict[str, _Refused] = {}
+        self._aborted: dict[str, _Aborted] = {}
+        self._late: dict[str, tuple[int, Occurrences]] = {}
+        self._described: dict[str, tuple[int, str, Occurrences]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == FETCH:
+            for part in self.scene.records.fetched(exchange):
+                self._fetched(exchange, part)
+        elif exchange.api_key == _DESCRIBE_TRANSACTIONS:
+            self._describe(exchange)
+        else:
+            if exchange.api_key == END_TXN:
+                self._ended(exchange)
+            elif exchange.api_key == WRITE_TXN_MARKERS:
+                for known in self._transactions.overdue(exchange):
+                    self._aborted.setdefault(known.transactional_id, _Aborted(known)).add(exchange)
+            self._transactions.add(exchange)
+
+    # ------------------------------------------------------------ what is seen
+    def _fetched(self, exchange: Exchange, part: Fetched) -> None:
+        stable, end = part.last_stable_offset, part.high_watermark
+        if part.error or stable < 0 or end < 0:
+            return
+        place = part.topic, part.partition
+        known = self._stable.get(place)
+        if stable >= end:
+            if known is not None:
+                known.offset = -1
+            return
+        if known is None:
+            known = self._stable[place] = _Stable()
+        if stable > known.offset:
+            known.offset, known.since, known.number = stable, exchange.time, exchange.number
+        elif stable < known.offset:
+            return  # an answer of another replica, or one that was under way
+        known.latest = exchange.time
+        stay = exchange.time - known.since, stable, end
+        if stay[0] > self._limit_ns:
+            known.seen.add(exchange)
+        known.longest = max(known.longest, stay)
+
+    def _ended(self, exchange: Exchange) -> None:
+        name = transactional_id(exchange)
+        known = self._transactions.known.get(name)
+        age = exchange.time - known.open.time if known is not None and known.open is not None else None
+        codes = {error.code for error in exchange.errors}
+        if _INVALID_TXN_STATE in codes:
+            refused = self._refused.setdefault(name, _Refused(client_name(exchange)))
+            refused.seen.add(exchange)
+            if age is not None and known is not None:
+                refused.age, refused.timeout = age, known.timeout
+        elif known is not None and age is not None and age > self._bound(known) and not codes:
+            longest, seen = self._late.get(name, (0, Occurrences()))
+            seen.add(exchange)
+            self._late[name] = max(longest, age), seen
+
+    def _describe(self, exchange: Exchange) -> None:
+        for row in rows(answered(exchange), "transaction_states"):
+            begun = number(row, "transaction_start_time_ms")
+            name, state = text(row, "transactional_id"), text(row, "transaction_state")
+            age = exchange.time - begun * MS
+            if name and begun > 0 and state == "Ongoing" and age > self._limit_ns:
+                _, _, seen = self._described.get(name, (0, "", Occurrences()))
+                seen.add(exchange)
+                self._described[name] = age, state, seen
+
+    @property
+    def _limit_ns(self) -> int:
+        return int(self.limit("open") * MS)
+
+    def _bound(self, known: Transaction) -> int:
+        """Return how long a transaction may be open, in ns."""
+        return min(self._limit_ns, known.timeout) if known.timeout is not None else self._limit_ns
+
+    # ------------------------------------------------------------ what is told
+    def findings(self) -> Iterator[Finding]:
+        yield from self._still_open()
+        for name, refused in self._refused.items():
+            yield self._told_refused(name, refused)
+        for name, aborted in self._aborted.items():
+            yield self.finding(
+                f"transactional ID {name}, aborted",
+                aborted.text(name),
+                _ADVICE,
+                aborted.seen,
+                filter_text="api == WriteTxnMarkers",
+                certainty=Certainty.INFERRED,
+            )
+        for name, (longest, seen) in self._late.items():
+            yield self.finding(
+                f"transactional ID {name}",
+                f"Transactions of {name} were open for up to {lasted(longest)} before they ended.",
+                _ADVICE,
+                seen,
+                filter_text=f"transactional_id == {quoted(name)}",
+                severity=Severity.LOW,
+            )
+        held_up: dict[str, dict[int, _Stable]] = {}
+        for (topic, partition), stable in self._stable.items():
+            if stable.seen:
+                held_up.setdefault(topic, {})[partition] = stable
+        for topic, partitions in held_up.items():
+            yield self._held_up(topic, partitions)
+        for name, (age, _, seen) in self._described.items():
+            yield self.finding(
+                f"transactional ID {name}, as described",
+                f"The coordinator describes a transaction of {name} that had been open for {lasted(age)}.",
+                _ADVICE,
+                seen,
+                filter_text=f"transactional_id == {quoted(name)}",
+            )
+
+    def _still_open(self) -> Iterator[Finding]:
+        now = self.scene.capture.latest
+        for name, known in self._transactions.known.items():
+            # without what is said to the coordinator, the end of a transaction would not be seen
+            if known.open is None or not known.coordinated:
+                continue
+            age = now - known.open.time
+            if age <= self._bound(known):
+                continue
+            timeout = "" if known.timeout is None else f" (transaction.timeout.ms {lasted(known.timeout)})"
+            seen = Occurrences()
+            seen.note(known.open.number, known.open.time)
+            yield self.finding(
+                f"transactional ID {name}, open",
+                f"Client {known.open.client} began a transaction of {name} {lasted(age)} before the end of the "
+                f"capture and has neither committed nor aborted it{timeout}.",
+                _ADVICE,
+                seen,
+                filter_text=f"transactional_id == {quoted(name)}",
+                # some take minutes by design, such as those of Flink, which end with its checkpoints
+                severity=None if known.timeout is None or age > known.timeout else Severity.LOW,
+                certainty=Certainty.INFERRED,
+            )
+
+    def _told_refused(self, name: str, refused: _Refused) -> Finding:
+        age, timeout = refused.age, refused.timeout
+        if age is not None and timeout is not None and age > timeout:
+            why = (
+                f": it was open for {lasted(age)}, longer than transaction.timeout.ms ({lasted(timeout)}), and the "
+                "coordinator had aborted it"
+            )
+        elif age is not None:
+            why = f": it was open for {lasted(age)}, and the coordinator did not know it as open any more"
+        else:
+            why = ": the coordinator knew of no open transaction"
+        return self.finding(
+            f"transactional ID {name}, EndTxn",
+            f"Client {refused.client} could not end a transaction of {name} (INVALID_TXN_STATE){why}.",
+            "What the transaction held was aborted and has to be done again. Do less in one transaction, or raise "
+            "transaction.timeout.ms (at most transaction.max.timeout.ms of the brokers).",
+            refused.seen,
+            filter_text=f"api == EndTxn and transactional_id == {quoted(name)} and error",
+        )
+
+    def _held_up(self, topic: str, partitions: dict[int, _Stable]) -> Finding:
+        worst = max(partitions, key=lambda partition: partitions[partition].longest)
+        longest, offset, end = partitions[worst].longest
+        more = len(partitions) - 1
+        others = f" ({words.counted(more, 'other partition')} of it likewise)" if more else ""
+        return self.finding(
+            f"topic {topic}",
+            f"The last stable offset of {topic}-{worst} stood at {offset:,} for {lasted(longest)} while there were "
+            f"records up to {end:,}{others}: a transaction is open there, and read_committed consumers get nothing "
+            "behind it.",
+            _ADVICE,
+            together(stable.seen for stable in partitions.values()),
+            filter_text=f"api == Fetch and {of_topic(topic)} and {one_of('partition', sorted(partitions))}",
+        )

@@ -1,0 +1,164 @@
+"""Members whose heartbeats come so late that their session nearly timed out."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from captures.analysis.conditions import of_group
+from captures.analysis.findings.common import MS, lasted
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import NO_GROUPS, named
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.groups.calls import HEARTBEATS, group_of
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import number, text
+from dissectors.error_codes import BY_NAME
+
+OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 11, 12, 13, 14
+_OF_MEMBERS = frozenset({BY_NAME["REBALANCE_IN_PROGRESS"].code})
+"""Errors that are answered to members whose session goes on."""
+
+_MOST = 2
+"""Session timeouts: a member that was silent for longer was removed, or part of the traffic was not captured."""
+MOST_CLIENTS = 100
+"""Of which it is said that their heartbeats are late, in one group."""
+MOST_MEMBERS = 50_000
+"""Of which it is remembered when they were last heard; beyond that, those are forgotten that were heard longest ago."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """When a member was last heard.
+
+    :ivar time: up to which its session was renewed for certain
+    :ivar number: of the exchange that did it
+    :ivar session: ns, its session timeout; 0 if that was not told
+    :ivar broker: the coordinator then
+    """
+
+    time: int
+    number: int
+    session: int
+    broker: str
+
+
+@dataclass(slots=True)
+class _Late:
+    """Late heartbeats in one group.
+
+    :ivar clients: client IDs, or addresses
+    :ivar longest: ns, the longest time between two
+    :ivar share: of the session timeout, in percent
+    :ivar session: ns, the session timeout then
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    clients: set[str] = field(default_factory=set)
+    longest: int = 0
+    share: float = 0.0
+    session: int = 0
+
+
+class HeartbeatGaps(Rule):
+    """Measures the time between two signs of life of each member."""
+
+    name = "heartbeat_gaps"
+    title = "Heartbeats that come close to the session timeout"
+    about = (
+        "A coordinator removes a member that was silent for session.timeout.ms; every Heartbeat, JoinGroup, "
+        "SyncGroup and OffsetCommit of a classic member begins that time anew (GroupCoordinator). Heartbeats are "
+        "due every heartbeat.interval.ms, a third of it by default. Where a member comes close, a slightly longer "
+        "pause the next time costs a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, "
+        "KIP-1071) is a setting of the broker, which is not told on the wire."
+    )
+    severity = Severity.MEDIUM
+    apis = frozenset({OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, *HEARTBEATS})
+    thresholds = (
+        Threshold("share", 75, Unit.PERCENT, "part of the session timeout that a member may be silent for"),
+        Threshold("session", 45_000, Unit.MILLISECONDS, "session timeout of groups of the newer protocols"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._calls = False
+        self._told = False  # a session timeout
+        self._heard: OrderedDict[tuple[str, str], _Heard] = OrderedDict()
+        self._late: dict[str, _Late] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one call of a member."""
+        group = group_of(exchange)
+        request = exchange.request.value if exchange.request else None
+        response = (exchange.response.value if exchange.response else None) or {}
+        if not group or not request:
+            return
+        member = text(request, "member_id") or text(response, "member_id")
+        if not member:
+            return
+        self._calls = True
+        key = group, member
+        if exchange.api_key == LEAVE_GROUP or number(request, "member_epoch", 0) < 0:
+            self._heard.pop(key, None)
+            return
+        if any(error.code not in _OF_MEMBERS for error in exchange.errors):
+            self._heard.pop(key, None)  # it may be no member any more: there was more than a gap
+            return
+        self._measure(key, exchange, number(request, "session_timeout_ms", 0) * MS)
+
+    def _measure(self, key: tuple[str, str], exchange: Exchange, told: int) -> None:
+        # while JoinGroup and SyncGroup wait, the coordinator does not count
+        end = exchange.time + max(exchange.latency or 0, 0)
+        heard = self._heard.get(key)
+        if exchange.api_key == OFFSET_COMMIT and (heard is None or not heard.session):
+            return  # in the newer protocols commits do not renew the session
+        self._told = self._told or bool(told) or exchange.api_key in HEARTBEATS
+        # another coordinator begins to count anew
+        if heard is not None and exchange.time > heard.time and exchange.broker == heard.broker:
+            self._judge(key, heard, exchange)
+        session = told or (heard.session if heard is not None else 0)
+        latest = max(end, heard.time if heard is not None else 0)
+        self._heard[key] = _Heard(latest, exchange.number, session, exchange.broker)
+        self._heard.move_to_end(key)
+        if len(self._heard) > MOST_MEMBERS:
+            self._heard.popitem(last=False)
+
+    def _judge(self, key: tuple[str, str], heard: _Heard, exchange: Exchange) -> None:
+        newer = exchange.api_key in HEARTBEATS
+        session = round(self.limit("session") * MS) if newer else heard.session
+        gap = exchange.time - heard.time
+        if session <= 0 or gap * 100 < session * self.limit("share") or gap > session * _MOST:
+            return
+        late = self._late.setdefault(key[0], _Late())
+        if len(late.clients) < MOST_CLIENTS:
+            late.clients.add(client_name(exchange))
+        late.seen.note(exchange.number, exchange.time)
+        late.seen.show(heard.number)
+        share = 100 * gap / session
+        if share > late.share:
+            late.longest, late.share, late.session = gap, share, session
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each group."""
+        for group, late in self._late.items():
+            yield self.finding(
+                f"group {group}",
+                f"Nothing was heard of {named(late.clients)} in group {words.line(group)} for up to "
+                f"{lasted(late.longest)}, {late.share:.0f}% of the session timeout ({lasted(late.session)}), "
+                f"{times(late.seen.count)}.",
+                "Look for pauses of that process (garbage collection, CPU limits) and for a slow network; keep "
+                "heartbeat.interval.ms at a third of session.timeout.ms or less, or raise session.timeout.ms.",
+                late.seen,
+                filter_text=of_group(group),
+            )
+
+    def blind(self) -> str:
+        """Return why it could not judge."""
+        if not self._calls:
+            return NO_GROUPS
+        if self._told:
+            return ""
+        return "no JoinGroup of a member was captured, which tells its session timeout"

@@ -1,0 +1,37 @@
+"""Clients that cannot join a group since they have no assignor in common with its members."""
+
+from __future__ import annotations
+
+from captures.analysis.findings.refused_members import Refused, RefusedMembers, listed
+from captures.analysis.findings.rule import times
+from dissectors.error_codes import BY_NAME
+
+
+class InconsistentProtocols(RefusedMembers):
+    """Finds clients whose assignors have none in common with those of the group."""
+
+    name = "inconsistent_protocols"
+    title = "Clients whose assignors do not fit the group"
+    about = (
+        "All members of a classic group have to support one assignor in common, and one protocol type; a "
+        "coordinator answers others with INCONSISTENT_GROUP_PROTOCOL. The Java consumer then ends, librdkafka tries "
+        "again every few seconds. It happens where partition.assignment.strategy is changed in one step, where "
+        "client libraries with different defaults share a group, or Connect or a schema registry uses the group of "
+        "a consumer."
+    )
+    codes = frozenset({BY_NAME["INCONSISTENT_GROUP_PROTOCOL"].code})
+
+    def sentence(self, group: str, code: int, refused: Refused) -> str:
+        """Return what was found of a group, in words."""
+        offered = f" with {listed(refused.offered)}" if refused.offered else ""
+        return (
+            f"{listed(refused.clients)} could not join group {group}{offered}: the members that are there have no "
+            f"assignor in common with that (refused {times(refused.seen.count)})."
+        )
+
+    def advice(self, code: int) -> str:
+        """Return what to do about it."""
+        return (
+            "Give all members the same partition.assignment.strategy. To change it without downtime, first roll out "
+            "both the old and the new one, then the new one alone (KIP-429); or use another group.id."
+        )

@@ -1,0 +1,205 @@
+"""Replicas that fall out of the in-sync replicas, and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.findings.common import (
+    MS,
+    answer_time,
+    answered,
+    asked,
+    lasted,
+    on_topics,
+    one_of,
+    whole_ids,
+)
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.exchanges import Exchange
+from captures.meaning import places
+from captures.meaning.exchange import Body, items, number, rows
+from captures.meaning.places import Place
+from captures.meaning.replication import new_isr
+
+_METADATA, _LEADER_AND_ISR, _UPDATE_METADATA, _ALTER_PARTITION, _DESCRIBE_TOPICS = 3, 4, 6, 56, 75
+_LOOKING_ON = frozenset({_METADATA, _DESCRIBE_TOPICS})
+_TO_THE_END = 1 << 62
+
+
+@dataclass(slots=True)
+class _Replica:
+    """What was seen of the replicas of one broker.
+
+    :ivar out: partitions it is missing from -> since when, and until when that was confirmed; ns since the epoch
+    :ivar left: partitions it has been missing from
+    :ivar back: of them those to which it came back
+    :ivar longest: ns that it was missing from one
+    :ivar alone: of the partitions it is missing from those that have a single replica in sync
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    out: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    left: set[Place] = field(default_factory=set)
+    back: set[Place] = field(default_factory=set)
+    longest: int = 0
+    alone: set[Place] = field(default_factory=set)
+    apis: dict[str, None] = field(default_factory=dict)
+
+
+class IsrChanges(Rule):
+    """Finds brokers whose replicas are not in sync."""
+
+    name: ClassVar[str] = "isr_changes"
+    title: ClassVar[str] = "Replicas out of sync"
+    about: ClassVar[str] = (
+        "A replica that has not caught up with its leader for replica.lag.time.max.ms (30 s), or whose broker is fenced"
+        " or stopped, leaves the in-sync replicas (ISR). Leaders tell the controller by AlterPartition (KIP-497);"
+        " controllers of ZooKeeper clusters tell brokers by LeaderAndIsr and UpdateMetadata; clients see it in"
+        " Metadata. While it is out, the data has fewer copies, and with less than min.insync.replicas nothing can be"
+        " written with acks=all."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = frozenset({
+        _METADATA, _LEADER_AND_ISR, _UPDATE_METADATA, _ALTER_PARTITION, _DESCRIBE_TOPICS,
+    })  # fmt: skip
+
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "out",
+            10_000,
+            Unit.MILLISECONDS,
+            "that a replica is known to be out of sync, and is not back; else low",
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._replicas: dict[Place, frozenset[int]] = {}
+        self._isr: dict[Place, frozenset[int]] = {}
+        self._brokers: dict[int, _Replica] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        for place, isr, replicas in self._told(exchange):
+            before = self._isr.get(place)
+            if replicas:
+                self._replicas[place] = replicas
+            if isr == before:
+                self._confirm(exchange, place)
+            if isr == before or not isr:
+                continue
+            self._isr[place] = isr
+            everyone = self._replicas.get(place, frozenset()) or isr | (before or frozenset())
+            self._replicas.setdefault(place, everyone)
+            for broker in (everyone | (before or frozenset())) - isr:
+                self._leave(exchange, broker, place, alone=len(isr) == 1)
+            for broker in isr:
+                self._return(exchange, broker, place)
+
+    def _told(self, exchange: Exchange) -> Iterator[tuple[Place, frozenset[int], frozenset[int]]]:
+        """Yield partitions with their ISR, and all replicas where they are told."""
+        names = whole_ids(self.scene.names)
+        match exchange.api_key:
+            case 3 | 75:
+                pairs = places.each(rows(answered(exchange), "topics"), names)
+                yield from _states(pairs, "isr_nodes", "replica_nodes")
+            case 4 | 6:
+                request = asked(exchange)
+                alone = rows(request, "ungrouped_partition_states")
+                pairs = [(places.topic(row, names), row) for row in alone]
+                pairs += places.each(rows(request, "topic_states"), names)
+                yield from _states(pairs, "isr", "replicas")
+            case _:
+                refused = {
+                    (name, places.index(row))
+                    for name, row in places.each(rows(answered(exchange), "topics"), names)
+                    if number(row, "error_code", 0)
+                }
+                for name, row in places.each(rows(asked(exchange), "topics"), names):
+                    index = places.index(row)
+                    if index is not None and (name, index) not in refused and answered(exchange):
+                        yield (name, index), frozenset(new_isr(row)), frozenset()
+
+    def _confirm(self, exchange: Exchange, place: Place) -> None:
+        """Take in that nothing has changed."""
+        for broker in self._replicas[place] - self._isr[place]:
+            replica = self._brokers.get(broker)
+            if replica is not None and place in replica.out:
+                since, until = replica.out[place]
+                replica.out[place] = since, max(until, answer_time(exchange))
+
+    def _leave(self, exchange: Exchange, broker: int, place: Place, *, alone: bool) -> None:
+        replica = self._brokers.setdefault(broker, _Replica())
+        (replica.alone.add if alone else replica.alone.discard)(place)
+        if place in replica.out:
+            return
+        time = answer_time(exchange)
+        # who decides tells every change; who only looks on tells what is so at that moment
+        replica.out[place] = time, time if exchange.api_key in _LOOKING_ON else _TO_THE_END
+        replica.left.add(place)
+        replica.back.discard(place)
+        replica.apis[exchange.api] = None
+        replica.seen.add(exchange)
+
+    def _return(self, exchange: Exchange, broker: int, place: Place) -> None:
+        replica = self._brokers.get(broker)
+        out = replica.out.pop(place, None) if replica is not None else None
+        if replica is None or out is None:
+            return
+        replica.longest = max(replica.longest, answer_time(exchange) - out[0])
+        replica.back.add(place)
+        replica.alone.discard(place)
+        replica.apis[exchange.api] = None
+        replica.seen.add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        for broker, replica in sorted(self._brokers.items()):
+            seen, out = replica.seen, replica.out
+            said = f"Broker {broker} was missing from the in-sync replicas of {_partitions(replica.left)}"
+            if out:
+                said += f"; it is still missing from {_partitions(out)}"
+                if replica.alone:
+                    have = "has" if len(replica.alone) == 1 else "have"
+                    said += f", of which {len(replica.alone):,} {have} a single replica left"
+            else:
+                said += f"; it came back to all of them, after {lasted(replica.longest)} at most"
+            yield self.finding(
+                f"broker {broker}",
+                f"{said}.",
+                "See whether the broker runs, is paused (garbage collection), or has slow disks or network; findings"
+                " slow_followers and tcp_trouble tell more if replication was captured. Replicas that a reassignment"
+                " adds are missing until they have caught up. Without intent, under-replicated partitions are what to"
+                " repair first.",
+                seen,
+                filter_text=f"{one_of('api', replica.apis)}{on_topics(name for name, _ in replica.left)}",
+                severity=self.severity
+                if self._known_out(replica) >= self.limit("out") * MS
+                else Severity.LOW,
+            )
+
+    def _known_out(self, replica: _Replica) -> int:
+        """Return for how long a broker is known to be missing, in ns."""
+        latest = self.scene.capture.latest
+        ends = ((since, latest if until == _TO_THE_END else until) for since, until in replica.out.values())
+        return max((until - since for since, until in ends), default=0)
+
+    def blind(self) -> str:
+        return "" if self._isr else "no message names in-sync replicas"
+
+
+def _states(
+    pairs: Iterable[tuple[str, Body]], isr: str, replicas: str
+) -> Iterator[tuple[Place, frozenset[int], frozenset[int]]]:
+    for name, row in pairs:
+        index = places.index(row)
+        if index is not None:
+            yield (name, index), frozenset(items(row, isr)), frozenset(items(row, replicas))
+
+
+def _partitions(found: Iterable[Place]) -> str:
+    grouped: dict[str, list[int]] = {}
+    for name, index in sorted(found):
+        grouped.setdefault(name, []).append(index)
+    return places.said(grouped)

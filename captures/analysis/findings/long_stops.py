@@ -1,0 +1,71 @@
+"""Partitions that nobody consumed for long because of rebalances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from captures.analysis.findings.common import MS, lasted
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
+from captures.analysis.findings.rule import Threshold, Unit
+from captures.analysis.groups.labels import Labels, partitions
+from captures.analysis.groups.model import GroupTimeline, Rebalance, Stop
+from captures.meaning import words
+
+
+class LongStops(GroupRule):
+    """Finds rebalances after which partitions waited long for their next consumer."""
+
+    name = "long_stops"
+    title = "Partitions that nobody consumed for long"
+    about = (
+        "From the last Fetch of the member that had a partition to the first of the one that has it next, nobody "
+        "consumes it. With the eager protocol that concerns all partitions of the group in every rebalance, with "
+        "the cooperative one (KIP-429) and KIP-848 only those that move."
+    )
+    severity = Severity.MEDIUM
+    thresholds = (
+        Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a partition may stand"),
+        Threshold("grave", 60_000, Unit.MILLISECONDS, "how long is high instead of medium"),
+    )
+
+    def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
+        """Yield a finding if partitions stood too long."""
+        bound = self.limit("longest") * MS
+        found = [
+            (rebalance, stop)
+            for rebalance in timeline.rebalances
+            for stop in rebalance.stopped
+            if stop.duration >= bound
+        ]
+        if found:
+            yield self._found(timeline, found)
+
+    def _found(self, timeline: GroupTimeline, found: list[tuple[Rebalance, Stop]]) -> Finding:
+        seen = Occurrences()
+        rebalances = {id(rebalance): rebalance for rebalance, _ in found}
+        for rebalance in rebalances.values():
+            seen.note(next(iter(rebalance.cause.evidence or rebalance.evidence), 0), rebalance.time)
+        seen.last = max(rebalance.time + stop.duration for rebalance, stop in found)
+        worst, longest = max(found, key=lambda each: each[1].duration)
+        open_ = any(not stop.ended for _, stop in found)
+        places = partitions({stop.place for _, stop in found})
+        return self.finding(
+            subject_of(timeline),
+            f"Nobody in group {words.line(timeline.group)} consumed {places} for up to {lasted(longest.duration)} "
+            f"because of {_rebalances(len(rebalances), worst)}"
+            f"{', and some are still not consumed' if open_ else ''}.",
+            "See what opened these rebalances (kproxy groups). Use the cooperative sticky assignor or "
+            "group.protocol=consumer, so that only partitions that move stop; let consumers leave when they end; "
+            "group.instance.id for restarts.",
+            seen,
+            filter_text=filter_of(timeline, rebalances.values()),
+            severity=Severity.HIGH if longest.duration >= self.limit("grave") * MS else Severity.MEDIUM,
+            certainty=worst.certainty,
+        )
+
+
+def _rebalances(count: int, worst: Rebalance) -> str:
+    if count == 1:
+        return f"a rebalance ({worst.trigger})"
+    return f"{count:,} rebalances (the longest time: {worst.trigger})"

@@ -1,0 +1,54 @@
+"""Members that a group gives nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from captures.analysis.findings.common import MS, lasted
+from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
+from captures.analysis.findings.rule import Threshold, Unit
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import GroupTimeline, Kind, Rebalance
+from captures.meaning import words
+
+_SHARED = frozenset({Kind.SHARE, Kind.STREAMS})
+"""Kinds in which members may share partitions, or stand by for others."""
+
+
+class MembersWithoutPartitions(AssignmentRule):
+    """Finds members without partitions in groups that are at rest."""
+
+    name = "members_without_partitions"
+    title = "Members without partitions"
+    about = (
+        "A partition is consumed by one member of a group at a time, so that members beyond the number of partitions "
+        "stand by. That may be meant, as a reserve; but it does not make the group faster."
+    )
+    severity = Severity.LOW
+    thresholds = (Threshold("rest", 5_000, Unit.MILLISECONDS, "how long the group has to be at rest"),)
+
+    def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
+        """Yield the members without partitions."""
+        if timeline.kind in _SHARED:
+            return
+        for rebalance, rest in reversed(assignments(timeline)):
+            idle = [member for member, places in rebalance.assigned.items() if not places]
+            if idle and any(rebalance.assigned.values()) and rest >= self.limit("rest") * MS:
+                yield self._found(timeline, rebalance, rest, labels.several(idle), len(idle))
+                return  # the latest one is enough
+
+    def _found(
+        self, timeline: GroupTimeline, rebalance: Rebalance, rest: int, names: str, idle: int
+    ) -> Finding:
+        partitions = sum(map(len, rebalance.assigned.values()))
+        many = len(rebalance.assigned)
+        return self.finding(
+            subject_of(timeline),
+            f"{idle} of {words.counted(many, 'member')} of group {words.line(timeline.group)} "
+            f"{'has' if idle == 1 else 'have'} had no partition for {lasted(rest)} ({names}): "
+            f"there are {words.counted(partitions, 'partition')}.",
+            "Run as many members as there are partitions, or add partitions if more consumers are needed.",
+            seen_of([rebalance]),
+            filter_text=filter_of(timeline, [rebalance]),
+        )

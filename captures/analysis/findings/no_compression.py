@@ -1,0 +1,101 @@
+"""Data that is produced without compression though it would compress well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE, Produced
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.sampling import worth_a_look
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from dissectors.records import Codec, compress
+
+_SAMPLE = 1 << 16
+"""Bytes of a batch that are compressed to see what it would save."""
+
+
+class _Flow(NamedTuple):
+    client: str
+    topic: str
+
+
+@dataclass(slots=True)
+class _Plain:
+    """What was produced uncompressed.
+
+    :ivar size: bytes of records fields
+    :ivar sampled: bytes that were compressed to see
+    :ivar packed: what was left of them
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    size: int = 0
+    sampled: int = 0
+    packed: int = 0
+
+
+class NoCompression(Rule):
+    """Adds up uncompressed data, and compresses a sample of it to see what would be saved."""
+
+    name: ClassVar[str] = "no_compression"
+    title: ClassVar[str] = "Data without compression"
+    about: ClassVar[str] = (
+        "A producer sends much data uncompressed that would compress well. Compression saves network on the way to the "
+        "leader, to every follower and to every consumer, and disk on all replicas; brokers store batches as they come "
+        "(compression.type=producer). What it would save is measured with zstd on a sample: the first 16 requests of a "
+        "client and topic, then ever fewer. lz4 saves somewhat less, and costs less."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "size", 1 << 20, Unit.BYTES, "uncompressed data of a client and topic, from which on it is told"
+        ),
+        Threshold("saving", 30, Unit.PERCENT, "what compression has to save at least"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._flows: dict[_Flow, _Plain] = {}
+        self._produces = 0
+
+    def add(self, exchange: Exchange) -> None:
+        self._produces += 1
+        for part in self.scene.records.produced(exchange):
+            if part.batches and all(batch.codec == Codec.NONE for batch in part.batches):
+                flow = _Flow(client_name(exchange), part.topic)
+                self._plain(exchange, self._flows.setdefault(flow, _Plain()), part)
+
+    @staticmethod
+    def _plain(exchange: Exchange, plain: _Plain, part: Produced) -> None:
+        plain.seen.add(exchange)
+        plain.size += part.size
+        if worth_a_look(plain.seen.count):
+            first = part.batches[0]
+            sample = bytes(first.data[first.start : min(part.batches[-1].end, first.start + _SAMPLE)])
+            plain.sampled += len(sample)
+            plain.packed += len(compress(Codec.ZSTD, sample))
+
+    def findings(self) -> Iterator[Finding]:
+        for flow, plain in self._flows.items():
+            saving = 100 * (plain.sampled - plain.packed) / max(plain.sampled, 1)
+            if plain.size < self.limit("size") or saving < self.limit("saving"):
+                continue
+            yield self.finding(
+                f"client {flow.client}, topic {flow.topic}",
+                f"Client {flow.client} sent {volume(plain.size)} to {flow.topic} uncompressed; zstd would "
+                f"have saved about {saving:.0f}%.",
+                "Set compression.type=zstd or lz4 on the producer (zstd needs brokers and consumers from 2.1 on). "
+                "Larger batches (linger.ms, batch.size) compress better.",
+                plain.seen,
+                filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)} and codec == none",
+            )
+
+    def blind(self) -> str:
+        return "" if self._produces else NO_PRODUCE

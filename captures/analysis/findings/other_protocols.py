@@ -1,0 +1,45 @@
+"""Connections that speak neither Kafka nor TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from captures.analysis.findings.common import Alike
+from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.rule import Rule, times
+from captures.meaning import words
+
+_SHOWN = 20
+
+
+class OtherProtocols(Rule):
+    """Finds connections that speak something else than Kafka."""
+
+    name: ClassVar[str] = "other_protocols"
+    title: ClassVar[str] = "Connections that are not Kafka"
+    about: ClassVar[str] = (
+        "Something speaks HTTP, or another protocol, to a broker's port: health checks, monitoring or scanners. Brokers"
+        " read the first four bytes as the size of a request and close the connection."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+
+    def findings(self) -> Iterator[Finding]:
+        capture = self.scene.capture
+        found: dict[tuple[str, str, str], Alike] = {}
+        for connection, what in capture.foreign.items():
+            if what.startswith("TLS"):
+                continue
+            client, broker = capture.shown_endpoints(connection)
+            protocol = what.partition(":")[0]
+            found.setdefault((client.rpartition(":")[0], broker, protocol), Alike()).add(capture, connection)
+        for (client, broker, protocol), met in found.items():
+            example = words.clipped(capture.foreign[met.connections[0]], 120)
+            yield self.finding(
+                f"client {client}, broker {broker}, {protocol}",
+                f"{client} sent to {broker} {times(met.seen.count)} what is not Kafka: {example}.",
+                "Find out who it is. A health check should open a connection and close it, or use the Kafka protocol; a"
+                " port scanner should be kept out.",
+                met.seen,
+                connections=met.connections[:_SHOWN],
+            )

@@ -1,0 +1,178 @@
+"""Producers that were shut out by another with the same transactional ID, or by the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import lasted
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import transactional_id
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.transactions import (
+    ADD_PARTITIONS,
+    TRANSACTION_APIS,
+    WRITE_TXN_MARKERS,
+    Init,
+    Transaction,
+    Transactions,
+)
+from captures.analysis.groups.model import Certainty
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from dissectors.error_codes import error_name
+
+_INVALID_EPOCH, _FENCED, _UNKNOWN_MAPPING = 47, 90, 49
+_CODES = frozenset({_INVALID_EPOCH, _FENCED, _UNKNOWN_MAPPING})
+
+
+class _Who(NamedTuple):
+    """Whom it is about.
+
+    :ivar transaction: transactional ID; empty for a producer that is only idempotent
+    """
+
+    client: str
+    transaction: str
+
+
+@dataclass(slots=True)
+class _Shut:
+    """How a producer was shut out.
+
+    :ivar rival: who began anew with the same transactional ID; None if that was not seen
+    :ivar overdue: ns that its transaction was open when it was told, where that is more than its timeout
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    codes: dict[int, None] = field(default_factory=dict)
+    rival: Init | None = None
+    overdue: int | None = None
+    timeout: int | None = None
+
+
+class ProducerFenced(Rule):
+    """Looks for producers whose epoch is no longer valid."""
+
+    name: ClassVar[str] = "producer_fenced"
+    title: ClassVar[str] = "Fenced producers"
+    about: ClassVar[str] = (
+        "Brokers refuse what a producer with an old epoch sends: PRODUCER_FENCED (90, KIP-588), "
+        "INVALID_PRODUCER_EPOCH (47). The epoch rises as another producer begins with the same transactional.id "
+        "(InitProducerId), which is how a restarted instance shuts out the one it replaces (KIP-98), and as the "
+        "coordinator aborts a transaction that is open longer than transaction.timeout.ms. Two instances with one ID "
+        "that fence each other in turn are an error of configuration. INVALID_PRODUCER_ID_MAPPING (49) means that the "
+        "coordinator has forgotten the ID (transactional.id.expiration.ms)."
+    )
+    apis: ClassVar[frozenset[int] | None] = TRANSACTION_APIS
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._transactions = Transactions()
+        self._found: dict[_Who, _Shut] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        codes = {error.code for error in exchange.errors} & _CODES if exchange.errors else set()
+        if codes:
+            self._shut_out(exchange, codes)
+        self._transactions.add(exchange)
+
+    def _shut_out(self, exchange: Exchange, codes: set[int]) -> None:
+        name = transactional_id(exchange)
+        if not name and exchange.api_key in (ADD_PARTITIONS, WRITE_TXN_MARKERS):
+            return  # a broker that asks for its producers (KIP-890), or writes markers: producers are told themselves
+        shut = self._found.setdefault(_Who(client_name(exchange), name), _Shut())
+        shut.seen.add(exchange)
+        shut.codes.update(dict.fromkeys(sorted(codes)))
+        known = self._transactions.known.get(name)
+        if known is None or shut.rival is not None:
+            return
+        shut.rival = _rival(known, exchange)
+        if known.open is not None and known.timeout is not None and shut.rival is None:
+            age = exchange.time - known.open.time
+            if age > known.timeout:
+                shut.overdue, shut.timeout = age, known.timeout
+
+    def findings(self) -> Iterator[Finding]:
+        for who, shut in self._found.items():
+            named = f" ({who.transaction})" if who.transaction else ""
+            errors = ", ".join(error_name(code) for code in shut.codes)
+            reason, advice, certainty = _explained(who, shut)
+            shown = f"{of_client(who.client)} and error in {{{', '.join(map(str, shut.codes))}}}"
+            if who.transaction:
+                shown += f" and transactional_id == {quoted(who.transaction)}"
+            yield self.finding(
+                f"client {who.client}{f', transactional ID {who.transaction}' if who.transaction else ''}",
+                f"Producer {who.client}{named} was shut out ({errors} in "
+                f"{words.counted(shut.seen.count, 'answer')}): {reason}.",
+                advice,
+                shut.seen,
+                filter_text=shown,
+                severity=Severity.HIGH if _UNKNOWN_MAPPING in shut.codes else None,
+                certainty=certainty,
+            )
+
+
+def _rival(known: Transaction, exchange: Exchange) -> Init | None:
+    """Return the latest InitProducerId, if another than the fenced producer sent it after its own."""
+    if not known.inits:
+        return None
+    latest = known.inits[-1]
+    mine = client_name(exchange)
+    if latest.client != mine:
+        return latest
+    # one client ID may be shared by both: then the producer has begun twice
+    return latest if len(known.inits) > 1 and latest.connection != known.inits[0].connection else None
+
+
+def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
+    """Return why, what to do, and how sure it is."""
+    if _UNKNOWN_MAPPING in shut.codes:
+        return (
+            "the coordinator does not know the producer ID of this transactional ID any more",
+            (
+                "The transactional ID was not used for transactional.id.expiration.ms (7 days unless set), or its "
+                "state was lost: make the producer anew, or raise the setting."
+            ),
+            Certainty.OBSERVED,
+        )
+    if shut.rival is not None:
+        other = "another producer" if shut.rival.client == who.client else f"client {shut.rival.client}"
+        return (
+            (
+                f"{other} began with the same transactional ID (InitProducerId #{shut.rival.number}, epoch "
+                f"{shut.rival.epoch})"
+            ),
+            (
+                "Right if an instance was replaced, or an admin fenced it on purpose. If both should run, give each "
+                "its own transactional.id. The fenced producer has to be closed; its open transaction was aborted."
+            ),
+            Certainty.OBSERVED,
+        )
+    if shut.overdue is not None and shut.timeout is not None:
+        return (
+            (
+                f"its transaction was open for {lasted(shut.overdue)}, longer than "
+                f"transaction.timeout.ms ({lasted(shut.timeout)}), and the coordinator aborted it"
+            ),
+            (
+                "Commit more often, or raise transaction.timeout.ms (at most transaction.max.timeout.ms of the "
+                "brokers). What the transaction held was aborted and has to be done again."
+            ),
+            Certainty.INFERRED,
+        )
+    return (
+        "another producer with its transactional ID began, or the coordinator aborted its transaction; neither is in "
+        "this capture"
+        if who.transaction
+        else "its epoch is older than the one that the broker knows",
+        (
+            "Look for a second instance with the same transactional.id, and for transactions that are open longer than "
+            "transaction.timeout.ms."
+        ),
+        Certainty.POSSIBLE,
+    )

@@ -1,0 +1,108 @@
+"""Batches and records that are larger than the broker takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import PRODUCE, ProduceAnswers, Produced
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+
+_TOO_LARGE = {10: "MESSAGE_TOO_LARGE", 18: "RECORD_LIST_TOO_LARGE"}
+
+
+@dataclass(slots=True)
+class _Refused:
+    """What was refused of one client and topic.
+
+    :ivar single: those of a single record, which cannot be split
+    :ivar codes: errors, by how often
+    :ivar largest: bytes of the largest refused records field
+    :ivar passed: bytes of the largest that was taken
+    """
+
+    batches: Occurrences = field(default_factory=Occurrences)
+    single: Occurrences = field(default_factory=Occurrences)
+    codes: set[int] = field(default_factory=set)
+    largest: int = 0
+    passed: int = 0
+
+
+class RecordTooLarge(Rule):
+    """Looks for Produce requests that were refused for their size."""
+
+    name: ClassVar[str] = "record_too_large"
+    title: ClassVar[str] = "Records that are too large for the broker"
+    about: ClassVar[str] = (
+        "The broker answered a Produce with MESSAGE_TOO_LARGE (10): a batch is larger than max.message.bytes of the "
+        "topic (message.max.bytes of the broker), counted compressed. The Java producer splits such a batch and sends "
+        "its parts (Sender.java, KIP-126), other clients fail all its records. A single record cannot be split: it is "
+        "not written, and the application gets RecordTooLargeException. RECORD_LIST_TOO_LARGE (18) says that a batch "
+        "is larger than segment.bytes."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._answers = ProduceAnswers()
+        self._found: dict[tuple[str, str], _Refused] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        self._answers.add(exchange)
+        for part in self.scene.records.produced(exchange):
+            key = client_name(exchange), part.topic
+            if part.error in _TOO_LARGE:
+                self._refused(self._found.setdefault(key, _Refused()), exchange, part)
+            elif not part.error and exchange.response is not None and key in self._found:
+                self._found[key].passed = max(self._found[key].passed, part.size)
+
+    @staticmethod
+    def _refused(found: _Refused, exchange: Exchange, part: Produced) -> None:
+        (found.single if part.records == 1 else found.batches).add(exchange)
+        found.codes.add(part.error)
+        # where the capture lacks the records, the request tells how large they can be
+        found.largest = max(found.largest, part.size or exchange.request_size)
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, topic), found in self._found.items():
+            names = " and ".join(_TOO_LARGE[code] for code in sorted(found.codes))
+            codes = ", ".join(str(code) for code in sorted(found.codes))
+            shown = f"api == Produce and {of_client(client)} and {of_topic(topic)} and error in {{{codes}}}"
+            if found.single:
+                yield self.finding(
+                    f"client {client}, topic {topic}, single records",
+                    f"{words.counted(found.single.count, 'record')} of client {client} for {topic} "
+                    f"{'is' if found.single.count == 1 else 'are'} too large for the broker ({names}, up to "
+                    f"{volume(found.largest)}) and "
+                    f"{'was' if found.single.count == 1 else 'were'} not written.",
+                    "Make the records smaller (store large values elsewhere and send a reference; compress: the "
+                    "compressed size counts), or raise max.message.bytes of the topic together with the producer's "
+                    "max.request.size, and the consumers' max.partition.fetch.bytes for clients older than 0.10.1.",
+                    found.single,
+                    filter_text=shown,
+                )
+            if found.batches:
+                taken = f"; the largest taken afterwards has {volume(found.passed)}" if found.passed else ""
+                yield self.finding(
+                    f"client {client}, topic {topic}, batches",
+                    f"{words.counted(found.batches.count, 'batch', 'batches')} of client {client} for {topic} "
+                    f"{'was' if found.batches.count == 1 else 'were'} refused as too large ({names}, up to "
+                    f"{volume(found.largest)}{taken}).",
+                    "Set the producer's batch.size (librdkafka: batch.size and message.max.bytes) below "
+                    "max.message.bytes of the topic. The Java producer splits such batches and sends again, which "
+                    "costs time; other clients lose their records.",
+                    found.batches,
+                    filter_text=shown,
+                    severity=Severity.MEDIUM,
+                )
+
+    def blind(self) -> str:
+        return self._answers.blind()

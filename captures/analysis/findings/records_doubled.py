@@ -1,0 +1,63 @@
+"""Records that were fetched before a rebalance and again after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from captures.analysis.findings.common import one_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import GroupRule, least_sure, subject_of
+from captures.analysis.findings.rule import Threshold, Unit
+from captures.analysis.groups.labels import Labels, partitions
+from captures.analysis.groups.model import Certainty, GroupTimeline
+from captures.meaning import words
+
+_GRAVE = 100
+
+
+class RecordsDoubled(GroupRule):
+    """Adds up what is fetched twice because it was not committed when partitions changed hands."""
+
+    name = "records_doubled"
+    title = "Records to be processed twice after rebalances"
+    about = (
+        "The next owner of a partition begins at the committed offset. What the one before had fetched beyond it is "
+        "fetched again, and processed twice unless the application prevents it (at-least-once delivery). How much "
+        "of it had really been processed is not told on the wire."
+    )
+    severity = Severity.MEDIUM
+    thresholds = (
+        Threshold(
+            "many", 1_000, Unit.COUNT, "offsets of a group; fewer are low, a hundred times as many high"
+        ),
+    )
+
+    def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
+        """Yield a finding if there are any."""
+        found = [(rebalance, again) for rebalance in timeline.rebalances for again in rebalance.again]
+        total = sum(again.count for _, again in found)
+        if not total:
+            return
+        seen = Occurrences()
+        for rebalance, again in found:
+            seen.note(again.number, rebalance.time)
+        causes = sorted({str(rebalance.trigger) for rebalance, _ in found})
+        topics = sorted({again.place.topic for _, again in found})
+        yield self.finding(
+            subject_of(timeline),
+            f"{words.counted(total, 'offset')} of {partitions({again.place for _, again in found})} "
+            f"{'was' if total == 1 else 'were'} fetched again by group {words.line(timeline.group)} after rebalances "
+            f"({words.listed(causes)}): what was processed and not committed is processed twice.",
+            "Commit what is processed before partitions are revoked (onPartitionsRevoked; close() does), commit "
+            "more often, and make processing idempotent, or use transactions.",
+            seen,
+            filter_text=f"api in {{Fetch, ShareFetch}} and {one_of('topic', topics)}",
+            severity=self._how_grave(total),
+            certainty=least_sure([Certainty.INFERRED, *(rebalance.certainty for rebalance, _ in found)]),
+        )
+
+    def _how_grave(self, total: int) -> Severity:
+        many = self.limit("many")
+        if total < many:
+            return Severity.LOW
+        return Severity.HIGH if total >= _GRAVE * many else Severity.MEDIUM

@@ -1,0 +1,112 @@
+"""What rules have in common that look for clients which a group does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_group
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import NO_GROUPS
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.calls import OF_MEMBERS, group_of
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import items, rows, text
+from dissectors.error_codes import error_name
+
+MOST_SEEN = 20
+"""Clients, instance IDs and protocols that are named of one group; others are only counted."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """Calls to one group that failed with one error.
+
+    :ivar clients: client IDs, or addresses
+    :ivar members: member IDs of those that were members
+    :ivar instances: group.instance.ids that they named
+    :ivar offered: assignors that they support, as one text for each combination
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    clients: set[str] = field(default_factory=set)
+    members: set[str] = field(default_factory=set)
+    instances: set[str] = field(default_factory=set)
+    offered: set[str] = field(default_factory=set)
+
+
+class RefusedMembers(Rule):
+    """Counts calls of members that fail with certain errors, by group.
+
+    :cvar codes: the errors
+    """
+
+    severity = Severity.HIGH
+    apis = OF_MEMBERS
+    codes: ClassVar[frozenset[int]] = frozenset()
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._refused: dict[tuple[str, int], Refused] = {}
+        self._calls = False
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one call of a member."""
+        self._calls = True
+        code = next((error.code for error in exchange.errors if error.code in self.codes), 0)
+        group = group_of(exchange) if code else ""
+        if not group:
+            return
+        refused = self._refused.setdefault((group, code), Refused())
+        refused.seen.add(exchange)
+        request = (exchange.request.value if exchange.request else None) or {}
+        _note(refused.clients, client_name(exchange))
+        _note(refused.members, text(request, "member_id"))
+        instance = request.get("group_instance_id") or request.get("instance_id")
+        if isinstance(instance, str):
+            _note(refused.instances, instance)
+        names = [text(row, "name") for row in rows(request, "protocols")]
+        _note(
+            refused.offered, " ".join(filter(None, names)) or " ".join(map(str, items(request, "protocols")))
+        )
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each group and error."""
+        for (group, code), refused in self._refused.items():
+            yield self.finding(
+                f"group {group}, {error_name(code)}",
+                self.sentence(words.line(group), code, refused),
+                self.advice(code),
+                refused.seen,
+                filter_text=f"{of_group(group)} and error.any == {error_name(code)}",
+                severity=self.how_grave(code, refused),
+            )
+
+    def sentence(self, group: str, code: int, refused: Refused) -> str:
+        """Return what was found of a group, in words."""
+        raise NotImplementedError
+
+    def advice(self, code: int) -> str:
+        """Return what to do about an error."""
+        raise NotImplementedError
+
+    def how_grave(self, code: int, refused: Refused) -> Severity:
+        """Return how grave it is."""
+        return self.severity
+
+    def blind(self) -> str:
+        """Return why it could not judge."""
+        return "" if self._calls else NO_GROUPS
+
+
+def _note(known: set[str], name: str) -> None:
+    if name and len(known) < MOST_SEEN:
+        known.add(name)
+
+
+def listed(names: set[str]) -> str:
+    """Return some names, fit for a sentence."""
+    return words.some(sorted(words.clipped(words.line(name), 60) for name in names))

@@ -1,0 +1,93 @@
+"""Records that the broker refuses for what they are, not for their size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import PRODUCE, ProduceAnswers, Produced
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from dissectors.error_codes import error_name
+
+_CORRUPT = 2
+
+_ADVICE = {
+    _CORRUPT: "The checksum is right, so it is the content that the broker does not take: a topic with "
+    "cleanup.policy=compact needs a key in every record (brokers before 2.4 say it so), and a batch has to have as "
+    "many records as it announces. Look into the broker's log, which says more.",
+    32: "The timestamps lie outside of what the topic allows: message.timestamp.before.max.ms and "
+    "message.timestamp.after.max.ms (before 3.6 message.timestamp.difference.max.ms). Set the clocks right, or do not "
+    "take timestamps from the data.",
+    43: "The topic is kept in an old message format (message.format.version) that does not know what the client uses, "
+    "such as headers, transactions or idempotence.",
+    76: "The topic or the request version does not allow the codec (zstd needs Produce v7, so Kafka 2.1): use another "
+    "compression.type.",
+    87: "A record breaks a rule of the topic: cleanup.policy=compact needs keys, and timestamps and offsets in a batch "
+    "have to be in order. The answer names the records (KIP-467).",
+}
+
+
+class _Refusal(NamedTuple):
+    client: str
+    topic: str
+    code: int
+
+
+class RejectedRecords(Rule):
+    """Looks for Produce requests whose records the broker does not take."""
+
+    name: ClassVar[str] = "rejected_records"
+    title: ClassVar[str] = "Records that the broker refuses"
+    about: ClassVar[str] = (
+        "The broker answered a Produce with an error that sending it again does not heal: INVALID_RECORD (87), "
+        "INVALID_TIMESTAMP (32), CORRUPT_MESSAGE (2) with a checksum that is right, UNSUPPORTED_COMPRESSION_TYPE "
+        "(76), UNSUPPORTED_FOR_MESSAGE_FORMAT (43). Since KIP-467 the answer names the records. None of the batch was "
+        "written."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._answers = ProduceAnswers()
+        self._found: dict[_Refusal, Occurrences] = {}
+        self._messages: dict[_Refusal, Counter[str]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        self._answers.add(exchange)
+        for part in self.scene.records.produced(exchange):
+            if part.error in _ADVICE and _sound(part):
+                refusal = _Refusal(client_name(exchange), part.topic, part.error)
+                self._found.setdefault(refusal, Occurrences()).add(exchange)
+                said = next((error.message for error in exchange.errors if error.message), "")
+                messages = self._messages.setdefault(refusal, Counter())
+                if said and (said in messages or not messages):
+                    messages[said] += 1
+
+    def findings(self) -> Iterator[Finding]:
+        for refusal, seen in self._found.items():
+            said = next(iter(self._messages[refusal]), "")
+            yield self.finding(
+                f"client {refusal.client}, topic {refusal.topic}, {error_name(refusal.code)}",
+                f"The broker refused {words.counted(seen.count, 'batch', 'batches')} of client {refusal.client} for "
+                f"{refusal.topic} with {error_name(refusal.code)}{f': {words.clipped(said, 200)}' if said else ''}; "
+                "nothing of them was written.",
+                _ADVICE[refusal.code],
+                seen,
+                filter_text=f"api == Produce and {of_client(refusal.client)} and {of_topic(refusal.topic)}"
+                f" and error == {refusal.code}",
+            )
+
+    def blind(self) -> str:
+        return self._answers.blind()
+
+
+def _sound(part: Produced) -> bool:
+    """Tell whether checksums are right; if they are not, that is another finding."""
+    return all(batch.crc_valid for batch in part.batches)

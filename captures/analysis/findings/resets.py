@@ -1,0 +1,276 @@
+"""Consumers on their way from an offset that is not there to the one that they go on from.
+
+A consumer speaks to the coordinator over one connection and to the leaders over others, so that it is known by its
+client ID and host. That it asks for offsets proves nothing, as tools do that too: it counts once it fetches from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from captures.analysis.fetching import FetchSeen
+from captures.analysis.findings.common import answered, asked, whole_ids
+from captures.analysis.findings.finding import Occurrences
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.places import each, index
+
+_OUT_OF_RANGE = 1
+_LATEST, _EARLIEST = -1, -2
+
+
+class Policy(Enum):
+    """Where ``auto.offset.reset`` sends a consumer; the value is how it is set."""
+
+    LATEST = "latest"
+    EARLIEST = "earliest"
+    BY_DURATION = "by_duration"
+    """KIP-1106."""
+
+
+_POLICIES = {_LATEST: Policy.LATEST, _EARLIEST: Policy.EARLIEST}
+
+
+class Why(Enum):
+    """Why a consumer had no position that it could go on from."""
+
+    OUT_OF_RANGE = "out of range"
+    NO_COMMIT = "no commit"
+    LOST_COMMIT = "lost commit"
+    """None, though the group had committed for the partition."""
+    SOME_COMMITS = "no commit for some"
+    """None for this partition, but for others of the topic."""
+    NEW_PARTITION = "new partition"
+    """None, and the partition was added after the capture began."""
+
+
+class Reader(NamedTuple):
+    """Who reads what; a consumer speaks to coordinator and leaders over different connections."""
+
+    client: str
+    host: str
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True)
+class Lost:
+    """A consumer that looks for a position.
+
+    :ivar position: offset that it asked for, or the one that had been committed; -1 if none
+    :ivar log_start: first offset of the log then; -1 if not told
+    :ivar found: timestamp -> offset that ListOffsets answered
+    """
+
+    why: Why
+    number: int
+    time: int
+    group: str = ""
+    position: int = -1
+    log_start: int = -1
+    found: dict[int, int] = field(default_factory=dict)
+
+
+class About(NamedTuple):
+    """Which resets are told together."""
+
+    client: str
+    group: str
+    topic: str
+    why: Why
+    policy: Policy
+
+
+@dataclass(slots=True)
+class Reset:
+    """Positions that were set.
+
+    :ivar skipped: offsets that are not read
+    :ivar removed: those of them that had been removed from the log
+    :ivar beyond: partitions in which the position lay behind the end
+    :ivar again: offsets that are read again, as far as the end is known
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    partitions: set[int] = field(default_factory=set)
+    skipped: int = 0
+    removed: int = 0
+    beyond: int = 0
+    again: int = 0
+    example: str = ""
+
+
+@dataclass(slots=True)
+class _Fresh:
+    """A position that was set at the end of the log, of which is not known yet where the log begins."""
+
+    about: About
+    partition: int
+    offset: int
+
+
+class Resets:
+    """Follows consumers; exchanges have to come in the order of their numbers.
+
+    :param names: tells names of topic IDs
+    :ivar found: positions that were set
+    :ivar lost: consumers that look for a position
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = whole_ids(names)
+        self.lost: dict[Reader, Lost] = {}
+        self.found: dict[About, Reset] = {}
+        self._fresh: dict[Reader, _Fresh] = {}
+        self._committed: dict[tuple[str, str], dict[int, int]] = {}
+        self._partitions: dict[str, int] = {}
+
+    # ------------------------------------------------------------ positions that are not there
+    def fetch(self, exchange: Exchange, seen: FetchSeen) -> None:
+        """Learn from a Fetch of a consumer."""
+        for (topic, partition), offset in seen.asked:
+            reader = _reader(exchange, topic, partition)
+            self._fresh.pop(reader, None)
+            lost = self.lost.get(reader)
+            if lost is not None and offset != lost.position:
+                del self.lost[reader]
+                self._goes_on(reader, lost, offset)
+        for place, row in seen.told:
+            reader = _reader(exchange, *place)
+            begin, error = number(row, "log_start_offset"), number(row, "error_code", 0)
+            if error == _OUT_OF_RANGE:
+                position = seen.session.partitions.get(place, -1)
+                if position >= 0 and reader not in self.lost:
+                    self.lost[reader] = Lost(
+                        Why.OUT_OF_RANGE, exchange.number, exchange.time, "", position, begin
+                    )
+            elif not error:
+                # another replica may have what one has not yet, or has no more (KIP-392)
+                self.lost.pop(reader, None)
+                if begin >= 0 and reader in self._fresh:
+                    self._measure(self._fresh.pop(reader), begin)
+
+    def offset_fetch(self, exchange: Exchange) -> None:
+        """Learn what a consumer is told of the commits of its group."""
+        request, response = asked(exchange), answered(exchange)
+        for body in rows(response, "groups") or (response,):
+            group = text(body, "group_id") or text(request, "group_id")
+            if group and not number(body, "error_code", 0):
+                self._told_commits(exchange, group, body)
+
+    def _told_commits(self, exchange: Exchange, group: str, body: Body) -> None:
+        told = [
+            (_reader(exchange, topic, partition), number(row, "committed_offset", 0))
+            for topic, row in each(rows(body, "topics"), self._names)
+            if (partition := index(row)) is not None and not number(row, "error_code", 0)
+        ]
+        for reader, offset in told:
+            if offset >= 0:
+                self._committed.setdefault((group, reader.topic), {})[reader.partition] = offset
+                self.lost.pop(reader, None)
+        for reader, offset in told:
+            if offset < 0:
+                known = self._committed.get((group, reader.topic), {})
+                self.lost[reader] = Lost(
+                    self._why(reader, known),
+                    exchange.number,
+                    exchange.time,
+                    group,
+                    known.get(reader.partition, -1),
+                )
+
+    def _why(self, reader: Reader, committed: dict[int, int]) -> Why:
+        """Return why a group has no commit for a partition, by those that it has for the topic."""
+        if reader.partition in committed:
+            return Why.LOST_COMMIT
+        if not committed:
+            return Why.NO_COMMIT
+        added = reader.partition >= self._partitions.get(reader.topic, reader.partition + 1)
+        return Why.NEW_PARTITION if added else Why.SOME_COMMITS
+
+    def commit(self, exchange: Exchange) -> None:
+        """Learn that a group has committed."""
+        request = asked(exchange)
+        group = text(request, "group_id")
+        if not group or exchange.errors or exchange.response is None:
+            return
+        for topic, row in each(rows(request, "topics"), self._names):
+            partition, offset = index(row), number(row, "committed_offset")
+            if partition is not None and offset >= 0:
+                self._committed.setdefault((group, topic), {})[partition] = offset
+
+    # ------------------------------------------------------------ positions that are found
+    def metadata(self, exchange: Exchange) -> None:
+        """Learn how many partitions topics have, as they are first told."""
+        for row in rows(answered(exchange), "topics"):
+            name, count = text(row, "name"), len(rows(row, "partitions"))
+            if name and count:
+                self._partitions.setdefault(name, count)
+
+    def list_offsets(self, exchange: Exchange) -> None:
+        """Learn which offsets a consumer may go on from."""
+        times = {
+            (topic, index(row)): number(row, "timestamp", 0)
+            for topic, row in each(rows(asked(exchange), "topics"), self._names)
+        }
+        for topic, row in each(rows(answered(exchange), "topics"), self._names):
+            partition = index(row)
+            lost = self.lost.get(_reader(exchange, topic, partition)) if partition is not None else None
+            offset = _offset(row)
+            if lost is not None and offset >= 0 and (topic, partition) in times:
+                time = times[topic, partition]
+                lost.found[time] = offset
+                if time == _EARLIEST and lost.log_start < 0:
+                    lost.log_start = offset
+
+    def _goes_on(self, reader: Reader, lost: Lost, offset: int) -> None:
+        time = next((time for time, found in lost.found.items() if found == offset), None)
+        if time is None:
+            return  # it has another position, such as one that the application sets
+        policy = _POLICIES.get(time, Policy.BY_DURATION)
+        about = About(reader.client, lost.group, reader.topic, lost.why, policy)
+        reset = self.found.setdefault(about, Reset())
+        reset.seen.note(lost.number, lost.time)
+        reset.partitions.add(reader.partition)
+        place = f"{reader.topic}-{reader.partition}"
+        if lost.position < 0:
+            if policy is not Policy.EARLIEST:
+                self._fresh[reader] = _Fresh(about, reader.partition, offset)
+                if lost.log_start >= 0:
+                    self._measure(self._fresh.pop(reader), lost.log_start)
+            return
+        reset.example = reset.example or f"{place} from {lost.position:,} to {offset:,}"
+        if offset > lost.position:
+            reset.skipped += offset - lost.position
+            reset.removed += max(min(lost.log_start, offset) - lost.position, 0)
+        elif lost.why is Why.OUT_OF_RANGE:
+            # it was not below the beginning, as it went back: so it lay behind the end
+            reset.beyond += 1
+            reset.again += max(lost.found.get(_LATEST, offset) - offset, 0)
+        else:
+            reset.again += lost.position - offset
+
+    def _measure(self, fresh: _Fresh, begin: int) -> None:
+        if fresh.offset > begin:
+            reset = self.found[fresh.about]
+            reset.skipped += fresh.offset - begin
+            reset.example = (
+                reset.example
+                or f"{fresh.about.topic}-{fresh.partition} begins at {begin:,}, and it at {fresh.offset:,}"
+            )
+
+
+def _reader(exchange: Exchange, topic: str, partition: int) -> Reader:
+    return Reader(client_name(exchange), exchange.client.rpartition(":")[0], topic, partition)
+
+
+def _offset(row: Body) -> int:
+    """Return the offset that ListOffsets found: one, or a list of them in version 0, the newest first."""
+    old = row.get("old_style_offsets")
+    if isinstance(old, tuple | list) and old and isinstance(old[0], int):
+        return old[0]
+    return number(row, "offset")

@@ -1,0 +1,127 @@
+"""Idempotent producers whose sequence numbers are not what the broker expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import PRODUCE, ProduceAnswers, Produced
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from dissectors.error_codes import error_name
+
+_OUT_OF_ORDER, _DUPLICATE, _UNKNOWN_PRODUCER = 45, 46, 59
+_SEQUENCES = 1 << 31
+_MOST_KEPT = 20_000
+"""Sequences that are remembered; the oldest are forgotten first."""
+
+_SEVERITY = {
+    _OUT_OF_ORDER: Severity.MEDIUM,
+    _DUPLICATE: Severity.LOW,
+    _UNKNOWN_PRODUCER: Severity.MEDIUM,
+}
+_ADVICE = {
+    _OUT_OF_ORDER: "A batch before this one was not written, or was given up (delivery.timeout.ms), or the broker lost "
+    "the producer's state. Look for errors and timeouts of the same producer before it. With librdkafka and clients "
+    "before 2.5 the producer has to be made anew; the Java client since 2.5 goes on with a new epoch (KIP-360). "
+    "Records between may be missing: compare what the application was told.",
+    _DUPLICATE: "Harmless for the data: the broker has these records already, and the producer takes it as success. It "
+    "shows that answers came too late or got lost: look at request.timeout.ms and at the network.",
+    _UNKNOWN_PRODUCER: "The broker has forgotten the producer: its records were removed by retention, or nothing was "
+    "written for transactional.id.expiration.ms (producer.id.expiration.ms). Make retention longer than the pauses of "
+    "the producer, or update brokers and clients to 2.5 or later (KIP-360).",
+}
+
+
+class _Sequence(NamedTuple):
+    producer: int
+    epoch: int
+    topic: str
+    partition: int
+
+
+class _Refusal(NamedTuple):
+    client: str
+    topic: str
+    code: int
+
+
+@dataclass(slots=True)
+class _Refused:
+    seen: Occurrences = field(default_factory=Occurrences)
+    example: str = ""
+
+
+class SequenceGaps(Rule):
+    """Looks for batches that the broker refused for their sequence number."""
+
+    name: ClassVar[str] = "sequence_gaps"
+    title: ClassVar[str] = "Sequence numbers out of order"
+    about: ClassVar[str] = (
+        "Idempotent producers number their batches for each partition; the broker takes them only in order (KIP-98, "
+        "ProducerAppendInfo.java). OUT_OF_ORDER_SEQUENCE_NUMBER (45) means that batches between are missing, "
+        "DUPLICATE_SEQUENCE_NUMBER (46) that it has the batch already, UNKNOWN_PRODUCER_ID (59) that it has forgotten "
+        "the producer."
+    )
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._answers = ProduceAnswers()
+        self._next: dict[_Sequence, int] = {}
+        self._found: dict[_Refusal, _Refused] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        self._answers.add(exchange)
+        for part in self.scene.records.produced(exchange):
+            if part.error in _ADVICE:
+                self._refused(exchange, part)
+            elif not part.error and exchange.response is not None:
+                self._taken(part)
+
+    def _taken(self, part: Produced) -> None:
+        for batch in part.batches:
+            if batch.producer_id >= 0 and batch.base_sequence >= 0:
+                place = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
+                self._next.pop(place, None)
+                self._next[place] = (batch.base_sequence + (batch.count or 0)) % _SEQUENCES
+        while len(self._next) > _MOST_KEPT:
+            del self._next[next(iter(self._next))]
+
+    def _refused(self, exchange: Exchange, part: Produced) -> None:
+        refused = self._found.setdefault(_Refusal(client_name(exchange), part.topic, part.error), _Refused())
+        refused.seen.add(exchange)
+        if refused.example:
+            return
+        for batch in part.batches:
+            if batch.producer_id < 0:
+                continue
+            place = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
+            expected = self._next.get(place)
+            refused.example = (
+                f"producer {batch.producer_id} epoch {batch.producer_epoch} sent sequence {batch.base_sequence} to "
+                f"partition {part.partition}"
+                + ("" if expected is None else f", where {expected} was due after what was written")
+            )
+
+    def findings(self) -> Iterator[Finding]:
+        for refusal, refused in self._found.items():
+            yield self.finding(
+                f"client {refusal.client}, topic {refusal.topic}, {error_name(refusal.code)}",
+                f"The broker refused {words.counted(refused.seen.count, 'batch', 'batches')} of client "
+                f"{refusal.client} for {refusal.topic} with "
+                f"{error_name(refusal.code)}{f': {refused.example}' if refused.example else ''}.",
+                _ADVICE[refusal.code],
+                refused.seen,
+                filter_text=f"api == Produce and {of_client(refusal.client)} and {of_topic(refusal.topic)}"
+                f" and error == {refusal.code}",
+                severity=_SEVERITY[refusal.code],
+            )
+
+    def blind(self) -> str:
+        return self._answers.blind()

@@ -1,0 +1,189 @@
+"""Replicas that do not keep up with their leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.findings.common import (
+    MS,
+    answer_time,
+    answered,
+    asked,
+    lasted,
+    on_topics,
+    replica_of,
+    whole_ids,
+)
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Exchange
+from captures.meaning import places, words
+from captures.meaning.exchange import number, rows
+from captures.meaning.places import Place
+
+_PRODUCE, _FETCH = 0, 1
+
+
+class _Late(NamedTuple):
+    """A replica that has not what was there at a moment.
+
+    :ivar end: the offset behind that
+    :ivar since: ns since the epoch
+    """
+
+    end: int
+    since: int
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A partition at its leader.
+
+    :ivar end: the least that its end can be
+    :ivar positions: follower -> the offset that it fetched last
+    :ivar late: follower -> what it has not fetched
+    """
+
+    leader: str
+    end: int = 0
+    positions: dict[int, int] = field(default_factory=dict)
+    late: dict[int, _Late] = field(default_factory=dict)
+
+    def extend(self, end: int, time: int) -> None:
+        """Take in that the partition reaches at least to an offset."""
+        if end <= self.end:
+            return
+        self.end = end
+        for follower, position in self.positions.items():
+            if position < end and follower not in self.late:
+                self.late[follower] = _Late(end, time)
+
+
+@dataclass(slots=True)
+class _Follower:
+    seen: Occurrences = field(default_factory=Occurrences)
+    longest: int = 0
+    farthest: int = 0
+    partitions: set[Place] = field(default_factory=set)
+
+
+class SlowFollowers(Rule):
+    """Finds followers that fetch late what leaders have."""
+
+    name: ClassVar[str] = "slow_followers"
+    title: ClassVar[str] = "Followers that lag behind"
+    about: ClassVar[str] = (
+        "A follower asks its leader by Fetch from the offset it has reached. How long it has not reached what was there"
+        " is its lag in time, as the leader reckons it (Replica.updateFetchStateOrThrow); after"
+        " replica.lag.time.max.ms (30 s) it leaves the in-sync replicas. Until then every Produce with acks=all waits"
+        " for it. The end of a partition is taken from what answers tell, so that the lag is at least what is told."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = frozenset({_PRODUCE, _FETCH})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold("lag", 10_000, Unit.MILLISECONDS, "that a follower has not reached what its leader has"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._partitions: dict[Place, _Partition] = {}
+        self._followers: dict[int, _Follower] = {}
+        self._replicating = False
+        self._names = whole_ids(scene.names)
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == _PRODUCE:
+            if self._replicating:
+                self._produced(exchange)
+            return
+        follower = replica_of(exchange)
+        if follower >= 0:
+            self._replicating = True
+            self._asked(exchange, follower)
+        if self._replicating:
+            self._fetched(exchange)
+
+    def _at(self, place: Place, exchange: Exchange) -> _Partition:
+        """Return a partition; if another broker leads it now, nothing of before counts."""
+        known = self._partitions.get(place)
+        if known is None or known.leader != exchange.broker:
+            known = self._partitions[place] = _Partition(exchange.broker)
+        return known
+
+    def _produced(self, exchange: Exchange) -> None:
+        for name, row in places.each(rows(answered(exchange), "responses"), self._names):
+            index, base = places.index(row), number(row, "base_offset")
+            if index is not None and base >= 0 and not number(row, "error_code", 0):
+                partition = self._partitions.get((name, index))
+                if partition is not None and partition.leader == exchange.broker:
+                    partition.extend(base + 1, answer_time(exchange))
+                elif partition is not None:
+                    del self._partitions[name, index]  # another broker leads it now
+
+    def _fetched(self, exchange: Exchange) -> None:
+        for name, row in places.each(rows(answered(exchange), "responses"), self._names):
+            index, end = places.index(row), number(row, "high_watermark")
+            if index is not None and end > 0 and not number(row, "error_code", 0):
+                partition = self._partitions.get((name, index))
+                if partition is not None and partition.leader == exchange.broker:
+                    partition.extend(end, answer_time(exchange))
+
+    def _asked(self, exchange: Exchange, follower: int) -> None:
+        refused = {
+            (name, places.index(row))
+            for name, row in places.each(rows(answered(exchange), "responses"), self._names)
+            if number(row, "error_code", 0)
+        }
+        for name, row in places.each(rows(asked(exchange), "topics"), self._names):
+            index, position = places.index(row), number(row, "fetch_offset")
+            if (name, index) in refused and index is not None:
+                self._partitions.pop((name, index), None)  # led by another broker, or being created
+            elif index is not None and position >= 0:
+                self._reached(exchange, follower, (name, index), position)
+
+    def _reached(self, exchange: Exchange, follower: int, place: Place, position: int) -> None:
+        partition = self._at(place, exchange)
+        late = partition.late.get(follower)
+        if late is not None:
+            self._late(exchange, follower, place, late, partition.end - position)
+            if position >= late.end:
+                del partition.late[follower]
+        partition.positions[follower] = position
+        partition.extend(position, exchange.time)
+        if position < partition.end and follower not in partition.late:
+            partition.late[follower] = _Late(partition.end, exchange.time)
+
+    def _late(self, exchange: Exchange, follower: int, place: Place, late: _Late, behind: int) -> None:
+        lag = exchange.time - late.since
+        if lag < self.limit("lag") * MS:
+            return
+        mine = self._followers.setdefault(follower, _Follower())
+        mine.seen.add(exchange)
+        mine.partitions.add(place)
+        mine.longest = max(mine.longest, lag)
+        mine.farthest = max(mine.farthest, behind)
+
+    def findings(self) -> Iterator[Finding]:
+        for follower, mine in sorted(self._followers.items()):
+            grouped: dict[str, list[int]] = {}
+            for name, index in sorted(mine.partitions):
+                grouped.setdefault(name, []).append(index)
+            far = f", {words.counted(mine.farthest, 'record')} behind at most" if mine.farthest > 0 else ""
+            yield self.finding(
+                f"broker {follower}",
+                f"Broker {follower} as a follower lagged up to {lasted(mine.longest)} behind its leaders on"
+                f" {places.said(grouped)}{far}.",
+                "See whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network are"
+                " fast enough, and num.replica.fetchers. Where whole brokers restart that is what catching up looks"
+                " like.",
+                mine.seen,
+                filter_text=f"api == Fetch and (request.replica_id == {follower}"
+                f" or request.replica_state.replica_id == {follower}){on_topics(grouped)}",
+                certainty=Certainty.INFERRED,
+            )
+
+    def blind(self) -> str:
+        return "" if self._replicating else "no replication between brokers was captured"

@@ -1,0 +1,163 @@
+"""Members whose application does not poll often enough: they leave, or keep the whole group waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from captures.analysis.findings.common import MS, lasted
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import (
+    GroupRule,
+    causes_of,
+    filter_of,
+    least_sure,
+    named,
+    seen_causes,
+    subject_of,
+)
+from captures.analysis.findings.rule import Threshold, Unit, times
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import Cause, GroupTimeline, Phase, Span, Trigger
+from captures.meaning import words
+
+_ADVICE = (
+    "Let each poll return less (max.poll.records), process faster or outside the polling thread, or raise "
+    "max.poll.interval.ms above the longest time that the records of one poll take."
+)
+_EXCEEDED = {
+    Trigger.MAX_POLL_EXCEEDED: (
+        "max.poll.interval.ms",
+        "{names} left group {group} {times} after not polling for {limit}.",
+    ),
+    Trigger.REBALANCE_TIMEOUT: (
+        "left out",
+        "Group {group} went on without {names} {times}: told of a rebalance, it did not do its part within {limit}.",
+    ),
+}
+"""What findings are about beside the group, and their sentences."""
+
+
+class _Undone(NamedTuple):
+    """What members leave undone in a rebalance though they are alive.
+
+    :ivar subject: what findings are about, beside the group
+    :ivar sentence: with places for the group, the names, and the time
+    """
+
+    subject: str
+    sentence: str
+    advice: str
+
+
+_UNDONE = {
+    Phase.NOT_JOINING: _Undone(
+        "did not join",
+        "Group {group} waited up to {time} for {names}: told of the rebalance, alive by the heartbeats, but not "
+        "joining, as the application did not poll.",
+        _ADVICE,
+    ),
+    Phase.REVOKING: _Undone(
+        "did not give up",
+        "In group {group}, {names} held partitions for up to {time} that others were to have: alive by the heartbeats, "
+        "but the application did not poll, or could not commit.",
+        f"See first whether commits succeed (commit_failures): they come before. {_ADVICE}",
+    ),
+}
+
+
+class _HeldUp(NamedTuple):
+    """How long others waited for a member.
+
+    :ivar waited: ns
+    """
+
+    name: str
+    span: Span
+    waited: int
+
+
+class SlowPolls(GroupRule):
+    """Finds members that exceeded max.poll.interval.ms, and those that others waited for in a rebalance."""
+
+    name = "slow_polls"
+    title = "Applications that poll too seldom"
+    about = (
+        "A consumer sends heartbeats from a thread of its own, but joins a rebalance, and keeps its membership, "
+        "only by polling (KIP-62). One that does not poll for max.poll.interval.ms leaves the group, with the "
+        "reason 'consumer poll timeout has expired' (KIP-800) where its version gives one. One that goes on sending "
+        "heartbeats after it was told of a rebalance, and does not join, lets all others wait; so does a member of "
+        "KIP-848 that does not give up what another one is to have."
+    )
+    severity = Severity.MEDIUM
+    thresholds = (
+        Threshold(
+            "held_up",
+            6_000,
+            Unit.MILLISECONDS,
+            "how long a member that was told may take to join, or to give partitions up",
+        ),
+    )
+
+    def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
+        """Yield one finding for members that exceeded the interval, and for each thing that others waited for."""
+        for trigger, (subject, what) in _EXCEEDED.items():
+            causes = causes_of(timeline, trigger)
+            if causes:
+                yield self._exceeded(timeline, subject, what, causes)
+        bound = self.limit("held_up") * MS
+        for phase, undone in _UNDONE.items():
+            found = [
+                _HeldUp(member.name, span, waited)
+                for member in timeline.members
+                for span in member.spans
+                if span.phase is phase and (waited := _waited(timeline, span)) >= bound
+            ]
+            if found:
+                yield self._held_up(timeline, undone, found)
+
+    def _exceeded(self, timeline: GroupTimeline, subject: str, what: str, causes: list[Cause]) -> Finding:
+        members = timeline.by_id()
+        known = (members.get(cause.member) for cause in causes)
+        limit = max((member.rebalance_timeout or 0 for member in known if member is not None), default=0)
+        sentence = what.format(
+            names=named(cause.instance or cause.client for cause in causes),
+            group=words.line(timeline.group),
+            times=times(len(causes)),
+            limit=f"max.poll.interval.ms{f' ({lasted(limit)})' if limit else ''}",
+        )
+        return self.finding(
+            f"{subject_of(timeline)}, {subject}",
+            sentence,
+            _ADVICE,
+            seen_causes(causes),
+            filter_text=filter_of(timeline),
+            certainty=least_sure([cause.certainty for cause in causes]),
+        )
+
+    def _held_up(self, timeline: GroupTimeline, undone: _Undone, found: list[_HeldUp]) -> Finding:
+        seen = Occurrences()
+        for each in found:
+            seen.note(each.span.number, each.span.begin)
+            seen.last = max(seen.last, each.span.begin + each.waited)
+        return self.finding(
+            f"{subject_of(timeline)}, {undone.subject}",
+            undone.sentence.format(
+                group=words.line(timeline.group),
+                names=named(each.name for each in found),
+                time=lasted(max(each.waited for each in found)),
+            ),
+            undone.advice,
+            seen,
+            filter_text=filter_of(timeline),
+        )
+
+
+def _waited(timeline: GroupTimeline, span: Span) -> int:
+    """Return ns that others waited: until the member did what it had to, or the rebalance went on without it."""
+    ends = [
+        each.end
+        for each in timeline.rebalances
+        if each.end is not None and each.time <= span.begin < each.end
+    ]
+    return min([span.end, *ends]) - span.begin

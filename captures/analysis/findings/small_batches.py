@@ -1,0 +1,99 @@
+"""Producers that send many tiny batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rates import Busiest
+from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+
+
+@dataclass(slots=True)
+class _Batching:
+    """What a client produces.
+
+    :ivar requests: Produce requests
+    :ivar busiest: where most of them were
+    :ivar batches: of one partition in one request each; with magic 0 and 1, a message set is one
+    :ivar records: in them
+    """
+
+    requests: Occurrences = field(default_factory=Occurrences)
+    busiest: Busiest = field(default_factory=Busiest)
+    batches: int = 0
+    records: int = 0
+    size: int = 0
+
+
+class SmallBatches(Rule):
+    """Looks at how many records a batch holds, and how many requests that costs."""
+
+    name: ClassVar[str] = "small_batches"
+    title: ClassVar[str] = "Tiny batches"
+    about: ClassVar[str] = (
+        "A producer sends many requests a second at the most, with hardly more than one record in each batch. Every "
+        "batch costs a header of 61 bytes, a request and an answer, an append on the leader and on each follower, and "
+        "leaves little to compress. linger.ms tells how long the producer waits for more (0 by default before Kafka "
+        "4.0, 5 since, KIP-1030)."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "requests", 200, Unit.COUNT, "Produce requests of a client within 10 s that are needed to judge"
+        ),
+        Threshold("rate", 50, Unit.A_SECOND, "Produce requests of a client, from which on it is told"),
+        Threshold("records", 3, Unit.COUNT, "records in a batch on average, below which batches are tiny"),
+        Threshold("size", 4096, Unit.BYTES, "batch on average, below which batches are tiny"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._clients: dict[str, _Batching] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        parts = self.scene.records.produced(exchange)
+        client = self._clients.setdefault(client_name(exchange), _Batching())
+        for part in parts:
+            records = part.records
+            if records is None or not part.batches:
+                return  # compressed messages of magic 0 and 1 do not tell how many are in them
+            client.batches += 1
+            client.records += records
+            client.size += part.size
+        client.requests.add(exchange)
+        client.busiest.add(exchange.time)
+
+    def findings(self) -> Iterator[Finding]:
+        for name, client in self._clients.items():
+            busiest = client.busiest
+            if busiest.count < self.limit("requests") or not client.batches:
+                continue
+            records, size = client.records / client.batches, client.size / client.batches
+            if (
+                busiest.rate < self.limit("rate")
+                or records >= self.limit("records")
+                or size >= self.limit("size")
+            ):
+                continue
+            yield self.finding(
+                f"client {name}",
+                f"Client {name} sent {busiest.rate:,.0f} Produce requests a second at the most, with {records:.1f} "
+                f"records ({volume(round(size))}) in a batch on average.",
+                "Let the producer wait for more: linger.ms=5 to 100 (librdkafka: queue.buffering.max.ms), and do not "
+                "wait for the answer or flush after every record. Keys that spread over very many partitions make "
+                "batches small, too.",
+                client.requests,
+                filter_text=f"api == Produce and {of_client(name)}",
+            )
+
+    def blind(self) -> str:
+        return "" if self._clients else NO_PRODUCE

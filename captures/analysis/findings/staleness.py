@@ -1,0 +1,124 @@
+"""What clients do when their metadata is out of date: error, refresh, retry, success; by client and topic.
+
+An episode begins with an error by which a broker says that it is not the one to ask, and ends with the first request
+of the same kind about the topic that has no such error. Replicas are left out: they learn of leaders from the
+controller, not from Metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from captures.analysis.findings.common import answer_time, replica_of, topic_of, unexpected
+from captures.analysis.findings.finding import Occurrences
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange, Flag
+from captures.meaning import Names, topics_in
+
+CODES = frozenset({3, 5, 6, 72, 74, 75, 76, 100, 103})
+"""Errors of data requests after which clients ask for metadata (Errors.java, InvalidMetadataException)."""
+
+_METADATA, _DESCRIBE_TOPICS = 3, 75
+_DATA = frozenset({0, 1, 2, 21, 23, 78})
+"""What goes to the leader: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, ShareFetch."""
+APIS = _DATA | {_METADATA, _DESCRIBE_TOPICS}
+
+
+@dataclass(slots=True)
+class Episodes:
+    """What one client met with one topic.
+
+    :ivar seen: exchanges with such an error
+    :ivar codes: the errors
+    :ivar since: when the episode that goes on began, ns since the epoch; None if none does
+    :ivar healed: episodes that ended
+    :ivar longest: ns of the longest of these
+    :ivar refreshes: Metadata requests of the client within episodes
+    :ivar stubborn_errors: most errors in a row without a Metadata request between
+    :ivar stubborn_time: ns from the first of those to the last
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    codes: set[int] = field(default_factory=set)
+    since: int | None = None
+    healed: int = 0
+    longest: int = 0
+    refreshes: int = 0
+    stubborn_errors: int = 0
+    stubborn_time: int = 0
+    _row: int = 0
+    _row_since: int = 0
+
+    def fail(self, exchange: Exchange, codes: set[int]) -> None:
+        """Take in an exchange with such errors."""
+        self.seen.add(exchange)
+        self.codes |= codes
+        if self.since is None:
+            self.since = exchange.time
+        if not self._row:
+            self._row_since = exchange.time
+        self._row += 1
+        if self._row > self.stubborn_errors:
+            self.stubborn_errors, self.stubborn_time = self._row, exchange.time - self._row_since
+
+    def refresh(self) -> None:
+        """Take in a Metadata request."""
+        self._row = 0
+        self.refreshes += self.since is not None
+
+    def succeed(self, exchange: Exchange) -> None:
+        """Take in an exchange without such errors."""
+        self._row = 0
+        if self.since is not None:
+            self.healed += 1
+            self.longest = max(self.longest, answer_time(exchange) - self.since)
+            self.since = None
+
+
+class Staleness:
+    """Follows the episodes of all clients.
+
+    :param names: tells names of topic IDs
+    :ivar refreshing: clients of which a Metadata request was seen
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._episodes: dict[str, dict[str, Episodes]] = {}
+        self.refreshing: set[str] = set()
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange of :data:`APIS`."""
+        client = client_name(exchange)
+        mine = self._episodes.get(client)
+        if exchange.api_key not in _DATA:
+            self.refreshing.add(client)
+            for episodes in (mine or {}).values():
+                episodes.refresh()
+            return
+        found = unexpected(exchange, CODES)
+        if not (found or mine) or exchange.flag & Flag.UNANSWERED or replica_of(exchange) >= 0:
+            return
+        failed: dict[str, set[int]] = {}
+        for error in found:
+            failed.setdefault(topic_of(error, self._names), set()).add(error.code)
+        mine = self._episodes.setdefault(client, {}) if failed else mine or {}
+        for topic, codes in failed.items():
+            mine.setdefault(topic, Episodes()).fail(exchange, codes)
+        if len(mine) > len(failed) and any(episodes.since is not None for episodes in mine.values()):
+            for topic in self._topics(exchange):
+                if topic in mine and topic not in failed:
+                    mine[topic].succeed(exchange)
+
+    def result(self) -> Iterator[tuple[tuple[str, str], Episodes]]:
+        """Yield client and topic with what happened, in the order in which it began."""
+        for client, mine in self._episodes.items():
+            for topic, episodes in mine.items():
+                yield (client, topic), episodes
+
+    def _topics(self, exchange: Exchange) -> dict[str, list[int]]:
+        body = exchange.request
+        if body is None or body.version is None or exchange.api_key is None:
+            return {}
+        return topics_in(exchange.api_key, body.version, body.value, self._names)

@@ -1,0 +1,244 @@
+"""Consumers that stand still while there is more to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, TypeVar
+
+from captures.analysis.conditions import of_client, of_group, of_topic
+from captures.analysis.findings.common import MS, asked, lasted, whole_ids
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, PRODUCE, consumer
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.groups.model import Certainty
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import number, rows, text
+from captures.meaning.places import each, index
+
+_OFFSET_COMMIT = 8
+_READ_COMMITTED = 1
+_LONG = 5
+"""So many times the threshold, commits that stand still are no work on a large batch any more."""
+
+
+class _Fetched(NamedTuple):
+    """A partition as one connection fetches it."""
+
+    connection: int
+    client: str
+    topic: str
+    partition: int
+
+
+class _Committed(NamedTuple):
+    """A partition as a group commits it."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True)
+class _Standing:
+    """A position that is fetched, or committed, again and again while there is more to read.
+
+    :ivar offset: the position
+    :ivar since: when there was first seen to be more
+    :ivar ends: where the partition ended then, and now
+    :ivar client: who fetches or commits
+    :ivar times: how often since
+    :ivar full: answers that held records, though the position did not move
+    :ivar waits: whether it reads committed records only, and all before it is decided but nothing behind it
+    """
+
+    offset: int
+    since: int
+    ends: tuple[int, int]
+    client: str
+    latest: int = 0
+    times: int = 0
+    full: int = 0
+    waits: bool = False
+    seen: Occurrences = field(default_factory=Occurrences)
+
+    @property
+    def stay(self) -> int:
+        """How long it has stood there, in ns."""
+        return self.latest - self.since
+
+
+_Place = TypeVar("_Place")
+
+
+def _stands(
+    known: dict[_Place, _Standing], place: _Place, offset: int, end: int, exchange: Exchange
+) -> _Standing | None:
+    """Note a position; return how it stands, None if there is nothing to read behind it."""
+    standing = known.get(place)
+    if end <= offset:
+        known.pop(place, None)
+        return None
+    if standing is None or standing.offset != offset:
+        standing = known[place] = _Standing(offset, exchange.time, (end, end), client_name(exchange))
+    standing.ends = standing.ends[0], end
+    standing.client, standing.latest = client_name(exchange), exchange.time
+    standing.times += 1
+    standing.seen.add(exchange)
+    return standing
+
+
+class StuckPosition(Rule):
+    """Looks for positions that do not move while the partition grows."""
+
+    name: ClassVar[str] = "stuck_position"
+    title: ClassVar[str] = "Positions that stand still"
+    about: ClassVar[str] = (
+        "A consumer fetches from the same offset again and again though records lie behind it and become more, or "
+        "commits the same offset again and again while the partition grows. It may wait for a transaction to end "
+        "(read_committed), get messages that are too large for it, fail on a record it cannot read, or be stuck in "
+        "its work. A partition that is not fetched at all is none of this: a consumer that has paused it, or still "
+        "works on what it has, leaves it out. Commits alone show less, since a consumer that works on large batches "
+        "commits the same for a while."
+    )
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH, _OFFSET_COMMIT})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "fetched",
+            30_000,
+            Unit.MILLISECONDS,
+            "how long the same offset is fetched, from which on it is told",
+        ),
+        Threshold("committed", 60_000, Unit.MILLISECONDS, "how long the same offset is committed, likewise"),
+        Threshold("times", 3, Unit.COUNT, "how often it has to be fetched or committed meanwhile"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._fetched: dict[_Fetched, _Standing] = {}
+        self._committed: dict[_Committed, _Standing] = {}
+        self._ends: dict[tuple[str, int], int] = {}
+        self._clients: dict[tuple[str, str, int], _Standing] = {}
+        self._groups: dict[_Committed, _Standing] = {}
+        self._fetches = 0
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == PRODUCE:
+            for part in self.scene.records.produced(exchange):
+                if part.base_offset >= 0 and not part.error:
+                    self._ends_at(part.topic, part.partition, part.base_offset + (part.records or 1))
+        elif exchange.api_key == _OFFSET_COMMIT:
+            self._commit(exchange)
+        elif consumer(exchange):
+            self._fetches += 1
+            self._fetch(exchange)
+
+    def _ends_at(self, topic: str, partition: int, end: int) -> None:
+        self._ends[topic, partition] = max(self._ends.get((topic, partition), 0), end)
+
+    def _fetch(self, exchange: Exchange) -> None:
+        seen = self.scene.records.seen(exchange)
+        if seen is None:
+            return
+        committed = number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED
+        client = client_name(exchange)
+        for dropped in seen.dropped:
+            self._fetched.pop(_Fetched(exchange.connection, client, *dropped), None)
+        for part in self.scene.records.fetched(exchange):
+            end = part.high_watermark
+            offset = seen.session.partitions.get((part.topic, part.partition), -1)
+            place = _Fetched(exchange.connection, client, part.topic, part.partition)
+            if part.error or end < 0 or offset < 0:
+                self._fetched.pop(place, None)
+                continue
+            self._ends_at(part.topic, part.partition, end)
+            standing = _stands(self._fetched, place, offset, end, exchange)
+            if standing is not None:
+                standing.full += bool(part.size)
+                standing.waits = committed and part.last_stable_offset == offset
+                self._keep(self._clients, place[1:], standing, self.limit("fetched"))
+
+    def _commit(self, exchange: Exchange) -> None:
+        request = asked(exchange)
+        group = text(request, "group_id")
+        if not group or exchange.errors or exchange.response is None:
+            return
+        for topic, row in each(rows(request, "topics"), whole_ids(self.scene.names)):
+            partition, offset = index(row), number(row, "committed_offset")
+            if partition is None or offset < 0 or (topic, partition) not in self._ends:
+                continue
+            place = _Committed(group, topic, partition)
+            standing = _stands(self._committed, place, offset, self._ends[topic, partition], exchange)
+            if standing is not None:
+                self._keep(self._groups, place, standing, self.limit("committed"))
+
+    def _keep(self, found: dict[_Place, _Standing], place: _Place, standing: _Standing, least: float) -> None:
+        """Keep the longest stay of each place: that is what is told."""
+        first, last = standing.ends
+        if last > first and standing.stay >= least * MS and standing.times >= self.limit("times"):
+            known = found.get(place)
+            if known is None or known.stay <= standing.stay:
+                found[place] = standing
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, topic, partition), standing in self._clients.items():
+            why, advice = _explained(standing)
+            yield self.finding(
+                f"client {client}, {topic}-{partition}",
+                f"Client {client} fetched {topic}-{partition} from offset {standing.offset:,} for "
+                f"{lasted(standing.stay)} ({words.counted(standing.times, 'answer')}), while {_growth(standing)}{why}.",
+                advice,
+                standing.seen,
+                filter_text=f"api == Fetch and {of_client(client)} and {of_topic(topic)} and partition == {partition}",
+                certainty=Certainty.INFERRED,
+            )
+        for (group, topic, partition), standing in self._groups.items():
+            shown = f"{of_group(group)} and {of_topic(topic)} and partition == {partition}"
+            long = standing.stay >= _LONG * self.limit("committed") * MS
+            yield self.finding(
+                f"group {group}, {topic}-{partition}",
+                f"Group {group} committed offset {standing.offset:,} of {topic}-{partition} {times(standing.times)} in "
+                f"{lasted(standing.stay)}, while {_growth(standing)}.",
+                f"Look at what consumer {standing.client} does with this partition: it may be paused, work long on "
+                "what it has, or fail on a record and try it again.",
+                standing.seen,
+                filter_text=f"api == OffsetCommit and {shown}",
+                severity=None if long else Severity.LOW,
+                certainty=Certainty.POSSIBLE,
+            )
+
+    def blind(self) -> str:
+        return "" if self._fetches else NO_FETCH
+
+
+def _growth(standing: _Standing) -> str:
+    return f"the partition grew from {standing.ends[0]:,} to {standing.ends[1]:,}"
+
+
+def _explained(standing: _Standing) -> tuple[str, str]:
+    """Return what holds a consumer up, in words, and what to do about it."""
+    if standing.waits:
+        return (
+            ": it reads committed records only, and a transaction is open from there on",
+            (
+                "See which producer has a transaction open (kafka-transactions.sh find-hanging), and the finding about "
+                "hanging transactions."
+            ),
+        )
+    if standing.full:
+        return (
+            f": {words.counted(standing.full, 'answer')} held records, but it asked for the same again",
+            (
+                "The consumer cannot use what it gets: its log tells of a record that it cannot read (poison pill), "
+                "or of a damaged batch. Seek behind it, or mend what reads it."
+            ),
+        )
+    return (
+        ", without getting records",
+        (
+            "The broker gives nothing from this offset: look at max.partition.fetch.bytes, quotas, and the state of "
+            "the partition's leader."
+        ),
+    )

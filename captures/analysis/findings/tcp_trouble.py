@@ -1,0 +1,192 @@
+"""What is wrong below Kafka: segments sent again, receivers that take nothing, networks that are slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from captures.analysis.findings.common import MS, captured_twice, lasted, volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Threshold, Unit
+from captures.exchanges import Capture
+
+_SHOWN = 20
+_SIDES = ("client", "broker")
+_LARGEST_SEGMENT = 1448
+"""Bytes of payload on Ethernet, with time stamps (RFC 7323)."""
+
+
+@dataclass(slots=True)
+class _Path:
+    """What TCP met between a client's host and a broker; pairs are of what client and broker sent."""
+
+    connections: list[int] = field(default_factory=list)
+    packets: list[int] = field(default_factory=lambda: [0, 0])
+    bytes: list[int] = field(default_factory=lambda: [0, 0])
+    again: list[int] = field(default_factory=lambda: [0, 0])
+    segments: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    reordered: list[int] = field(default_factory=lambda: [0, 0])
+    closed: list[int] = field(default_factory=lambda: [0, 0])
+    trips: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=lambda: [0, 0])
+    sampled_trips: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+
+    @property
+    def round_trip(self) -> int:
+        """ns from one end to the other and back: through a proxy both ways are added; 0 if it is not known."""
+        if any(self.sampled_trips):
+            return sum(int(np.median(trips)) for trips in self.sampled_trips if trips)
+        return int(np.median(self.trips)) if self.trips else 0
+
+    def seen(self, capture: Capture, connections: list[int]) -> Occurrences:
+        """Return when some of its connections were alive."""
+        seen = Occurrences()
+        for connection in connections or self.connections:
+            seen.note(0, int(capture.connections.first_time[connection]))
+            seen.last = max(seen.last, int(capture.connections.last_time[connection]))
+        return seen
+
+
+class TcpTrouble(Rule):
+    """Finds paths between a client's host and a broker on which TCP has trouble."""
+
+    name: ClassVar[str] = "tcp_trouble"
+    title: ClassVar[str] = "Trouble of the network, not of Kafka"
+    about: ClassVar[str] = (
+        "What looks like a slow broker may be the network: segments that were lost and sent again cost at least a round"
+        " trip, mostly 200 ms and more (RFC 6298); a window of zero says that the receiver does not read what it has"
+        " got; a long round trip is part of every answer. A segment that was lost before the place of capture shows as"
+        " one that comes late. A few of each are normal."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold("lost", 1, Unit.PERCENT, "segments sent again or late, of all packets of a direction"),
+        Threshold("segments", 20, Unit.COUNT, "of those at least"),
+        Threshold("zero_windows", 20, Unit.COUNT, "packets that announce a closed window, of one side"),
+        Threshold(
+            "closed", 1, Unit.PERCENT, "of all packets of that side; a busy consumer closes it now and then"
+        ),
+        Threshold(
+            "round_trip",
+            50,
+            Unit.MILLISECONDS,
+            "median from SYN to SYN-ACK, or as the kernel tells a proxy; a finding of low severity",
+        ),
+    )
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, broker), path in _paths(self.scene.capture).items():
+            for side in (0, 1):
+                yield from self._lost(client, broker, path, side)
+                yield from self._full(client, broker, path, side)
+            yield from self._slow(client, broker, path)
+
+    def blind(self) -> str:
+        capture = self.scene.capture
+        if np.any(capture.connections.handshake >= 0) or len(capture.samples):
+            return ""
+        return "the capture shows no TCP handshake, so that round trips are not known"
+
+    def _lost(self, client: str, broker: str, path: _Path, side: int) -> Iterator[Finding]:
+        lost = max(round(path.segments[side]), path.samples[side]) + path.reordered[side]
+        if captured_twice(path.again[side], path.bytes[side]):
+            return
+        share = 100 * lost / max(path.packets[side], 1)
+        if lost < self.limit("segments") or share < self.limit("lost"):
+            return
+        sender, receiver = (client, broker) if side == 0 else (broker, client)
+        yield self.finding(
+            f"network {sender} to {receiver}, loss",
+            f"Of what {sender} sent to {receiver}, some {lost:,} of {path.packets[side]:,} segments ({share:.1f}%) were"
+            f" lost, late or sent again ({volume(path.again[side])} twice in the capture).",
+            "The network between them loses or reorders packets: see its interfaces (errors, drops, duplex, MTU), the"
+            " hosts' queues, and limits of virtual networks. Kafka's latencies on this path are not the broker's.",
+            path.seen(self.scene.capture, []),
+            connections=path.connections[:_SHOWN],
+        )
+
+    def _full(self, client: str, broker: str, path: _Path, side: int) -> Iterator[Finding]:
+        share = 100 * path.closed[side] / max(path.packets[side], 1)
+        if path.closed[side] < self.limit("zero_windows") or share < self.limit("closed"):
+            return
+        receiver, sender = (client, broker) if side == 0 else (broker, client)
+        yield self.finding(
+            f"network {sender} to {receiver}, window",
+            f"{receiver} announced {path.closed[side]:,} times ({share:.1f}% of its packets) that it can take no more"
+            f" from {sender} (zero window).",
+            f"The process at {receiver} reads too slowly: it is busy, paused (garbage collection), or its"
+            f" {'receive.buffer.bytes' if side == 0 else 'socket.receive.buffer.bytes'} is too small.",
+            path.seen(self.scene.capture, []),
+            connections=path.connections[:_SHOWN],
+        )
+
+    def _slow(self, client: str, broker: str, path: _Path) -> Iterator[Finding]:
+        median = path.round_trip
+        if median < self.limit("round_trip") * MS:
+            return
+        yield self.finding(
+            f"network {client} to {broker}, round trip",
+            f"A round trip from {client} to {broker} takes {lasted(median)}: every answer takes at least as long.",
+            "Bring clients and brokers nearer to each other (same region, client.rack with follower fetching, KIP-392),"
+            " and let clients do more at a time: larger batches, more fetch.max.bytes and send.buffer.bytes.",
+            path.seen(self.scene.capture, []),
+            severity=Severity.LOW,
+            connections=path.connections[:_SHOWN],
+        )
+
+
+def _paths(capture: Capture) -> dict[tuple[str, str], _Path]:
+    paths: dict[tuple[str, str], _Path] = {}
+    of_connection: dict[int, _Path] = {}
+    streams = capture.connections.streams
+    # taken out at once, as single elements of arrays are slow
+    packets, again, late = (
+        streams.packets.tolist(),
+        streams.retransmitted.tolist(),
+        streams.reordered.tolist(),
+    )
+    ends, closed = streams.end.tolist(), streams.zero_windows.tolist()
+    for connection, handshake in enumerate(capture.connections.handshake.tolist()):
+        client, broker = capture.shown_endpoints(connection)
+        path = paths.setdefault((client.rpartition(":")[0], broker), _Path())
+        of_connection[connection] = path
+        path.connections.append(connection)
+        if handshake >= 0:
+            path.trips.append(handshake)
+        mine = capture.client_stream(connection)
+        for side, stream in enumerate((mine, mine ^ 1)):
+            path.packets[side] += packets[stream]
+            path.bytes[side] += ends[stream]
+            path.again[side] += again[stream]
+            path.segments[side] += _segments(again[stream], ends[stream], packets[stream])
+            path.reordered[side] += late[stream]
+            path.closed[side] += closed[stream]
+    _sampled(capture, of_connection)
+    return paths
+
+
+def _segments(again: int, end: int, packets: int) -> float:
+    """Return how many segments some bytes sent again were at least, by the bytes and packets of the stream.
+
+    Half of the packets carry data, the others acknowledge; where segments are offloaded to the network card, what is
+    captured is larger than what was sent.
+    """
+    return again / min(max(2 * end / max(packets, 1), 1), _LARGEST_SEGMENT)
+
+
+def _sampled(capture: Capture, paths: dict[int, _Path]) -> None:
+    """Add what the kernel told a proxy: what it sent again to which side, and how far that is."""
+    latest: dict[tuple[int, int], int] = {}
+    for sample in capture.samples:
+        side, path = _SIDES.index(sample.values.side), paths.get(sample.connection)
+        if path is None:
+            continue
+        # the kernel's end sends to that side, so that it is the other side's data which was lost
+        latest[sample.connection, 1 - side] = sample.values.retransmits
+        if sample.values.rtt_us:
+            path.sampled_trips[side].append(sample.values.rtt_us * 1_000)
+    for (connection, side), retransmits in latest.items():
+        paths[connection].samples[side] += retransmits

@@ -1,0 +1,119 @@
+"""Clients that quotas slow down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import MS, answer_time, answered, lasted
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.introductions import client_name
+from captures.analysis.throttling import ThrottleRow, ThrottleStats
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import number
+
+_MUTATIONS = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
+
+_GRACE = 10 * MS
+"""ns before the end of a pause in which an answer is no wonder: throttle times are in ms, and timers are coarse."""
+
+
+class Throttling(Rule):
+    """Finds clients whose answers announce a throttle time."""
+
+    name: ClassVar[str] = "throttling"
+    title: ClassVar[str] = "Clients slowed down by quotas"
+    about: ClassVar[str] = (
+        "A client went over its quota, and the broker makes it wait: producer_byte_rate, consumer_byte_rate or"
+        " request_percentage (KIP-13, KIP-124), controller_mutation_rate (KIP-599). Brokers before 2.0 hold the answer"
+        " back; later ones answer at once, a Fetch with no records, and read nothing more from the connection until the"
+        " time is over (KIP-219), so that all requests on it wait."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = None
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; what stays below is low"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._stats = ThrottleStats()
+        self._seen: dict[tuple[str, str], Occurrences] = {}
+        self._until: dict[int, tuple[int, tuple[str, str]]] = {}
+        """Connection -> end of the pause that was announced latest, and by which client and API."""
+        self._ignored: set[tuple[str, str]] = set()
+        """Clients and APIs whose pauses the broker did not keep."""
+        self._kept: set[tuple[str, str]] = set()
+        """Those of which a pause was waited for."""
+
+    def add(self, exchange: Exchange) -> None:
+        self._stats.add(exchange)
+        told, end = number(answered(exchange), "throttle_time_ms", 0) * MS, answer_time(exchange)
+        if self._until and exchange.response_size:
+            until, by = self._until.get(exchange.connection, (0, ("", "")))
+            if until:
+                (self._ignored if end < until - _GRACE else self._kept).add(by)
+        if told <= 0:
+            return
+        key = client_name(exchange), exchange.api
+        self._seen.setdefault(key, Occurrences()).add(exchange)
+        if (exchange.latency or 0) < told:
+            self._until[exchange.connection] = end + told, key
+        else:
+            self._kept.add(key)
+
+    def findings(self) -> Iterator[Finding]:
+        waited = self._waited_for()
+        for row in self._stats.result():
+            seen = self._seen.get((row.client, row.api))
+            if seen is not None:
+                yield self._finding(row, seen, waited=(row.client, row.api) in waited)
+
+    def _waited_for(self) -> set[tuple[str, str]]:
+        """Return the clients and APIs of which a pause went by while the connection was open."""
+        last = self.scene.capture.connections.last_time
+        open_still = {
+            by
+            for connection, (until, by) in self._until.items()
+            if connection < len(last) and last[connection] >= until
+        }
+        return self._kept | open_still
+
+    def _finding(self, row: ThrottleRow, seen: Occurrences, *, waited: bool) -> Finding:
+        said = (
+            f"{row.client} was throttled on {row.throttled:,} of {words.counted(row.responses, row.api + ' answer')},"
+            f" for {lasted(row.max_ms * MS)} at most and {lasted(row.total_ms * MS)} in all"
+        )
+        if row.paused:
+            said += f"; {words.counted(row.paused, 'request')} waited {lasted(row.paused_total)} for the end of a pause"
+        quota = _quota(row.api)
+        if (row.client, row.api) in self._ignored:
+            return self.finding(
+                f"client {row.client}, {row.api}",
+                f"{said}, but the broker went on answering within that time.",
+                "The broker announces throttle times that it does not keep: a fault of the broker. Clients that"
+                " believe it (the Java client does, KIP-219) stand still all that time.",
+                seen,
+                filter_text=f"throttle > 0 and api == {row.api} and {of_client(row.client)}",
+                severity=Severity.LOW,
+            )
+        return self.finding(
+            f"client {row.client}, {row.api}",
+            f"{said}. The quota at work is {quota}.",
+            f"If the client should be as fast, raise {quota} for its user or client ID (kafka-configs --alter"
+            " --entity-type users or clients); else let it send and fetch less, in larger and compressed batches."
+            " request.timeout.ms has to be above the longest throttle time.",
+            seen,
+            filter_text=f"throttle > 0 and api == {row.api} and {of_client(row.client)}",
+            severity=self.severity if waited and row.max_ms >= self.limit("longest") else Severity.LOW,
+        )
+
+
+def _quota(api: str) -> str:
+    if api in _MUTATIONS:
+        return "controller_mutation_rate"
+    own = {"Produce": "producer_byte_rate", "Fetch": "consumer_byte_rate"}.get(api)
+    return f"{own} (or request_percentage)" if own else "request_percentage"

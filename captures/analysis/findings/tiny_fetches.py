@@ -1,0 +1,152 @@
+"""Consumers whose fetch size is too small for the batches that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import answered, asked, volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, Fetched, consumer, partitions_shown
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import number, rows
+
+
+class _Flow(NamedTuple):
+    client: str
+    topic: str
+
+
+@dataclass(slots=True)
+class _Limited:
+    """What came to a client of a topic.
+
+    :ivar answers: partitions in answers, with records
+    :ivar oversize: those that held a single batch which is larger than what was asked for
+    :ivar cut: those that held part of a single message and nothing else
+    :ivar runs: partition -> such answers without another between
+    :ivar longest: the most of them
+    :ivar largest: bytes of the largest such batch or message
+    :ivar limit: bytes that were asked for
+    """
+
+    answers: int = 0
+    oversize: Occurrences = field(default_factory=Occurrences)
+    cut: Occurrences = field(default_factory=Occurrences)
+    runs: dict[int, int] = field(default_factory=dict)
+    longest: int = 0
+    largest: int = 0
+    limit: int = 0
+
+
+class TinyFetches(Rule):
+    """Puts the sizes of batches beside what fetches ask for."""
+
+    name: ClassVar[str] = "tiny_fetches"
+    title: ClassVar[str] = "Fetch sizes too small for the batches"
+    about: ClassVar[str] = (
+        "A consumer asks for fewer bytes of a partition (max.partition.fetch.bytes) than its batches have. Since "
+        "Fetch v3 the broker then gives the first batch all the same (KIP-74), one in each Fetch, so that reading is "
+        "slow; before it gives the beginning of the message, the consumer cannot use it, and stands still there for "
+        "ever (RecordTooLargeException)."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({FETCH})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "count", 10, Unit.COUNT, "answers with one oversize batch of a topic, from which on it is told"
+        ),
+        Threshold("share", 50, Unit.PERCENT, "of the answers with records that have to be such"),
+        Threshold(
+            "cut",
+            2,
+            Unit.COUNT,
+            "answers in a row with part of one message only, from which on it is told",
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._flows: dict[_Flow, _Limited] = {}
+        self._limits: dict[tuple[int, str], int] = {}
+        self._fetches = 0
+
+    def add(self, exchange: Exchange) -> None:
+        client = consumer(exchange)
+        request = asked(exchange)
+        if not client or not request or not answered(exchange):
+            return
+        self._fetches += 1
+        line = exchange.connection, client
+        # within a session partitions are named once, but a client asks for the same of all
+        sizes = [
+            number(row, "partition_max_bytes")
+            for topic in rows(request, "topics")
+            for row in rows(topic, "partitions")
+        ]
+        limit = self._limits[line] = max(sizes, default=self._limits.get(line, 0))
+        whole = number(request, "max_bytes", 0)
+        if limit > 0:
+            for part in self.scene.records.fetched(exchange):
+                if part.size and not part.error:
+                    flow = self._flows.setdefault(_Flow(client, part.topic), _Limited())
+                    self._answer(exchange, flow, part, min(limit, whole) if whole > 0 else limit)
+
+    @staticmethod
+    def _answer(exchange: Exchange, flow: _Limited, part: Fetched, limit: int) -> None:
+        flow.answers += 1
+        if not part.batches:
+            if part.trailing is not None and part.trailing.kind == "partial":
+                flow.cut.add(exchange)
+                flow.runs[part.partition] = flow.runs.get(part.partition, 0) + 1
+                flow.longest = max(flow.longest, flow.runs[part.partition])
+                flow.largest = max(flow.largest, part.trailing.announced or 0)
+                flow.limit = limit
+            return
+        flow.runs.pop(part.partition, None)
+        if len(part.batches) == 1 and part.batches[0].size > limit:
+            flow.oversize.add(exchange)
+            flow.largest = max(flow.largest, part.batches[0].size)
+            flow.limit = limit
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, topic), flow in self._flows.items():
+            shown = f"api == Fetch and {of_client(client)} and {of_topic(topic)}"
+            size = f"up to {volume(flow.largest)}" if flow.largest else "larger"
+            if flow.longest >= self.limit("cut"):
+                stuck = [partition for partition, run in flow.runs.items() if run >= self.limit("cut")]
+                then = (
+                    f"it cannot read on in {partitions_shown(stuck)}" if stuck else "later it could read on"
+                )
+                yield self.finding(
+                    f"client {client}, topic {topic}, cut",
+                    f"Client {client} asks {topic} for {volume(flow.limit)} of a partition, and "
+                    f"{words.counted(flow.cut.count, 'answer')} held nothing but the beginning of one message "
+                    f"({size}): {then}.",
+                    "Raise max.partition.fetch.bytes (old consumers: fetch.message.max.bytes) above the largest "
+                    "message, or update the client: since Fetch v3 the broker gives such a message whole.",
+                    flow.cut,
+                    filter_text=shown,
+                    severity=Severity.HIGH if stuck else Severity.MEDIUM,
+                )
+            if (
+                flow.oversize.count >= self.limit("count")
+                and flow.oversize.count >= self.limit("share") / 100 * flow.answers
+            ):
+                yield self.finding(
+                    f"client {client}, topic {topic}",
+                    f"Client {client} asks {topic} for {volume(flow.limit)} of a partition, less than one batch "
+                    f"has ({size}): {flow.oversize.count:,} of {words.counted(flow.answers, 'answer')} held a single "
+                    "batch.",
+                    "Raise max.partition.fetch.bytes (default 1 MiB) and fetch.max.bytes of this consumer above the "
+                    "size of the batches, so that one Fetch brings several.",
+                    flow.oversize,
+                    filter_text=f"{shown} and batches == 1 and records.size > {flow.limit}",
+                )
+
+    def blind(self) -> str:
+        return "" if self._fetches else NO_FETCH

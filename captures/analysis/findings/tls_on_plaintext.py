@@ -1,0 +1,86 @@
+"""TLS spoken to a plaintext port, and plaintext to a TLS port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from captures.analysis.attempts import ended
+from captures.analysis.findings.common import Alike
+from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.rule import Rule, times
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Capture
+
+_SHOWN = 20
+
+
+class TlsOnPlaintext(Rule):
+    """Finds clients and listeners of which one speaks TLS and the other does not."""
+
+    name: ClassVar[str] = "tls_on_plaintext"
+    title: ClassVar[str] = "TLS on a plaintext port, or plaintext on a TLS port"
+    about: ClassVar[str] = (
+        "A ClientHello at a listener without TLS is read as the size of a request of some 369 MB, and the connection is"
+        " closed (NetworkReceive.java). A Kafka request at a listener with TLS is answered by an alert, or by nothing."
+        " Either way the client only sees a connection that ends, and tries again without end."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+
+    def findings(self) -> Iterator[Finding]:
+        capture = self.scene.capture
+        to_plain: dict[tuple[str, str], Alike] = {}
+        to_tls: dict[tuple[str, str], Alike] = {}
+        for connection in capture.foreign:
+            client, broker = capture.shown_endpoints(connection)
+            key = client.rpartition(":")[0], broker
+            if _hello_in_vain(capture, connection):
+                to_plain.setdefault(key, Alike()).add(capture, connection)
+            elif _plain_met_tls(capture, connection):
+                to_tls.setdefault(key, Alike()).add(capture, connection)
+        for (client, broker), met in to_plain.items():
+            yield self._finding(
+                client,
+                broker,
+                met,
+                f"{client} spoke TLS to {broker} {times(met.seen.count)}, and was not answered by TLS",
+                "The listener seems to be a plaintext one: set security.protocol of the client to PLAINTEXT or"
+                " SASL_PLAINTEXT, or let it use the port of the TLS listener.",
+                Certainty.INFERRED,
+            )
+        for (client, broker), met in to_tls.items():
+            yield self._finding(
+                client,
+                broker,
+                met,
+                f"{client} spoke plaintext to {broker} {times(met.seen.count)}, and was answered by TLS",
+                "The listener is a TLS one: set security.protocol of the client to SSL or SASL_SSL, or let it use the"
+                " port of the plaintext listener.",
+                Certainty.OBSERVED,
+            )
+
+    def _finding(
+        self, client: str, broker: str, met: Alike, said: str, advice: str, certainty: Certainty
+    ) -> Finding:
+        return self.finding(
+            f"client {client}, broker {broker}",
+            f"{said}.",
+            advice,
+            met.seen,
+            # a scanner does it once; who has it configured so tries again
+            severity=self.severity if met.seen.count > 1 else Severity.MEDIUM,
+            certainty=certainty,
+            connections=met.connections[:_SHOWN],
+        )
+
+
+def _hello_in_vain(capture: Capture, connection: int) -> bool:
+    """Tell whether a client began TLS, and the connection ended without a byte of the broker."""
+    if connection not in capture.decryption.tls or ended(capture, connection) is None:
+        return False
+    streams, broker = capture.connections.streams, capture.client_stream(connection) ^ 1
+    return bool(streams.syn_seen[broker]) and int(streams.end[broker]) == 0
+
+
+def _plain_met_tls(capture: Capture, connection: int) -> bool:
+    return connection not in capture.decryption.tls and capture.foreign[connection].startswith("TLS:")

@@ -1,0 +1,168 @@
+"""What becomes of transactions as their producers tell it; for the rules that look at them.
+
+A transaction begins with the first request that adds something to it: AddPartitionsToTxn, AddOffsetsToTxn, and, since
+Transactions v2 needs neither (KIP-890), a Produce or TxnOffsetCommit that names it. It ends with EndTxn, or as
+InitProducerId begins anew, or as the coordinator aborts what is open for too long, which shows in the markers that it
+has written (WriteTxnMarkers between brokers), or as its producer is told so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from captures.analysis.findings.common import MS, answered, asked
+from captures.analysis.findings.record_traffic import PRODUCE, transactional_id
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning.exchange import number, rows
+
+INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, WRITE_TXN_MARKERS, TXN_OFFSET_COMMIT = (
+    22,
+    24,
+    25,
+    26,
+    27,
+    28,
+)
+
+TRANSACTION_APIS = frozenset(
+    {
+        PRODUCE,
+        INIT_PRODUCER_ID,
+        ADD_PARTITIONS,
+        ADD_OFFSETS,
+        END_TXN,
+        WRITE_TXN_MARKERS,
+        TXN_OFFSET_COMMIT,
+    }
+)
+_COORDINATED = frozenset({INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN})
+_ADDING = frozenset({PRODUCE, ADD_PARTITIONS, ADD_OFFSETS, TXN_OFFSET_COMMIT})
+_NO_LONGER_OPEN = frozenset({47, 48, 49, 90})
+"""INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+_MOST_KNOWN = 20_000
+"""Transactional IDs that are remembered, as some programs make new ones all the time; the oldest are forgotten."""
+
+
+class Init(NamedTuple):
+    """An InitProducerId that was answered.
+
+    :ivar number: of the exchange
+    """
+
+    number: int
+    time: int
+    client: str
+    connection: int
+    producer: int
+    epoch: int
+
+
+class Open(NamedTuple):
+    """A transaction that has begun and not ended.
+
+    :ivar time: when it began
+    :ivar number: of the exchange that began it
+    :ivar client: who began it
+    """
+
+    time: int
+    number: int
+    client: str
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transactional ID, and the transaction that it has open.
+
+    :ivar timeout: ns, ``transaction.timeout.ms`` as the producer told it; None if that was not seen
+    :ivar coordinated: whether what its producers say to the coordinator is in the capture
+    :ivar inits: the last two InitProducerId, the latest last
+    :ivar open: None if none is
+    """
+
+    transactional_id: str
+    timeout: int | None = None
+    coordinated: bool = False
+    inits: tuple[Init, ...] = ()
+    open: Open | None = None
+
+
+class Transactions:
+    """Follows transactions by their transactional IDs; exchanges have to come in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Transaction] = {}
+        self._producers: dict[int, str] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        if exchange.api_key == WRITE_TXN_MARKERS:
+            for aborted in self.overdue(exchange):
+                aborted.open = None
+            return
+        name = transactional_id(exchange)
+        if not name:
+            return
+        known = self.known.get(name)
+        if known is None:
+            known = self.known[name] = Transaction(name)
+            while len(self.known) > _MOST_KNOWN:
+                self._forget(next(iter(self.known)))
+        key = exchange.api_key
+        known.coordinated |= key in _COORDINATED
+        if key == INIT_PRODUCER_ID:
+            self._init(known, exchange)
+        elif exchange.errors:
+            # who is told so has no open transaction any more; one of another client may be open meanwhile
+            if known.open is not None and known.open.client == client_name(exchange) and _over(exchange):
+                known.open = None
+        elif key == END_TXN:
+            if exchange.response is not None:
+                known.open = None
+        elif key in _ADDING and known.open is None:
+            known.open = Open(exchange.time, exchange.number, client_name(exchange))
+
+    def overdue(self, exchange: Exchange) -> list[Transaction]:
+        """Return the transactions that a WriteTxnMarkers aborts and that were open for longer than their timeout.
+
+        Others are ended by their producers: markers come after EndTxn, maybe as the next one has begun already.
+        """
+        found = []
+        for row in rows(asked(exchange), "markers"):
+            known = self.known.get(self._producers.get(number(row, "producer_id"), ""))
+            if known is None or known.open is None or known.timeout is None or row.get("transaction_result"):
+                continue
+            if exchange.time - known.open.time >= known.timeout:
+                found.append(known)
+        return found
+
+    def _forget(self, name: str) -> None:
+        for init in self.known.pop(name).inits:
+            self._producers.pop(init.producer, None)
+
+    def _init(self, known: Transaction, exchange: Exchange) -> None:
+        request, response = asked(exchange), answered(exchange)
+        if not response or number(response, "error_code", 0):
+            return
+        timeout = number(request, "transaction_timeout_ms")
+        if timeout > 0:
+            known.timeout = timeout * MS
+        made = Init(
+            exchange.number,
+            exchange.time,
+            client_name(exchange),
+            exchange.connection,
+            number(response, "producer_id"),
+            number(response, "producer_epoch"),
+        )
+        for earlier in known.inits:
+            self._producers.pop(earlier.producer, None)
+        self._producers[made.producer] = known.transactional_id
+        known.inits = (*known.inits[-1:], made)
+        known.open = None
+
+
+def _over(exchange: Exchange) -> bool:
+    return any(error.code in _NO_LONGER_OPEN for error in exchange.errors)

@@ -1,0 +1,74 @@
+"""Findings as Markdown, to be put into a ticket or a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from captures.analysis.findings.diagnosis import Blind
+from captures.analysis.findings.finding import Finding
+from captures.analysis.findings.rule import times
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import rfc3339
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&#$]|(?<!\w)_|_(?!\w)|\A[+-]")
+"""What would be markup in CommonMark and in the dialect of GitHub."""
+_NUMBERED = re.compile(r"\A(\d+)([.)])")
+
+
+def findings_markdown(
+    path: str, found: Sequence[Finding], blind: Sequence[Blind], *, read: str
+) -> Iterator[str]:
+    """Yield findings as lines of Markdown: a section for each severity, and what could not be judged.
+
+    :param path: the capture
+    :param read: what was read of it, in a sentence
+    """
+    yield from (f"# Diagnosis of {escaped(path)}", "", escaped(read))
+    if not found:
+        yield from ("", "Nothing is wrong, as far as this can be judged.")
+    for severity in sorted({each.severity for each in found}, reverse=True):
+        yield from ("", f"## {severity.word.capitalize()}")
+        for each in found:
+            if each.severity is severity:
+                yield from _one(each)
+    if blind:
+        yield from ("", "## Could not be judged, or not as a whole", "")
+        yield from (f"- {each.rule.title}: {escaped(each.why)}" for each in blind)
+
+
+def _one(finding: Finding) -> Iterator[str]:
+    yield from (
+        "",
+        f"### {escaped(finding.subject)}: {_code(finding.rule)}",
+        "",
+        escaped(finding.sentence),
+        "",
+    )
+    seen = f"{times(finding.count)}, {rfc3339(finding.first)}"
+    yield f"- Seen {seen}{f' to {rfc3339(finding.last)}' if finding.last != finding.first else ''}"
+    if finding.certainty is not Certainty.OBSERVED:
+        yield f"- How sure: {finding.certainty}"
+    yield f"- What to do: {escaped(finding.advice)}"
+    if finding.evidence:
+        yield f"- Exchanges: {', '.join(map(str, finding.evidence))}"
+    if finding.filter:
+        yield f"- Filter: {_code(finding.filter)}"
+    if finding.thresholds:
+        limits = (f"{_code(name)} = {escaped(value)}" for name, value in finding.thresholds.items())
+        yield f"- Thresholds: {', '.join(limits)}"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line: names in it come from the wire."""
+    plain = "".join(c if c.isprintable() else "�" for c in text)
+    # what stands at the beginning of a line may make a list or a block of code
+    return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(r"\\\g<0>", plain.strip()))
+
+
+def _code(text: str) -> str:
+    """Return text as code; a longer fence holds what has backticks in it (CommonMark, 6.1)."""
+    plain = "".join(c if c.isprintable() else "�" for c in text)
+    longest = max((len(run) for run in re.findall("`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {plain} {fence}" if longest else f"{fence}{plain}{fence}"

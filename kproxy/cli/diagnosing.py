@@ -1,0 +1,163 @@
+"""What commands that diagnose have in common: rules and thresholds by their names, findings as they come up, and the
+diagnosis that goes on beside what ``kproxy proxy`` and ``kproxy sniff`` show.
+
+A capture that grows is judged where its exchanges are decoded, never where bytes are forwarded; and so seldom that it
+takes a small share of that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from time import monotonic
+
+import click
+
+from captures.analysis.findings.all import RULES
+from captures.analysis.findings.choosing import UnknownRuleError, chosen, limits
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.rule import Rule
+from captures.analysis.groups.pending import pending_calls
+from captures.exchanges import Capture, Exchange, ExchangeReader
+from dissectors.knowledge import Knowledge
+from kproxy.cli.findings_text import FindingsText, verdict
+from kproxy.cli.notices import notice
+
+_EVERY = 1.0  # seconds between two looks at what was found
+_SHARE = 20  # a look may take this part of the time between two
+_GROWN = 10
+
+
+def rules_and_limits(
+    only: Sequence[str], without: Sequence[str], settings: Sequence[str]
+) -> tuple[list[type[Rule]], dict[str, float]]:
+    """Return the rules and thresholds of ``--only``, ``--skip`` and ``--set``.
+
+    :raises click.UsageError: if there is no such rule or threshold, or no rule is left
+    """
+    try:
+        rules = chosen(RULES, only, without)
+        found = limits(RULES, settings)
+    except UnknownRuleError as error:
+        raise click.UsageError(
+            f"{error}\nkproxy diagnose --list has the rules and their thresholds"
+        ) from None
+    if not rules and (only or without):
+        raise click.UsageError("--only and --skip leave no rule")
+    return rules, found
+
+
+class LiveFindings:
+    """Tells findings of a capture that grows: each when it is first seen, graver, or seen ten times as often.
+
+    :param diagnosis: is shown the exchanges by whoever reads the capture
+    :param knowledge: of the reader that decodes them
+    :param tell: called with each finding that is to be told
+    :param least: what is less grave is not told
+    :param whole: whether the diagnosis is shown all exchanges, so that those that wait for an answer belong to it too
+    """
+
+    def __init__(
+        self,
+        diagnosis: Diagnosis,
+        capture: Capture,
+        knowledge: Knowledge,
+        tell: Callable[[Finding], None],
+        *,
+        least: Severity = Severity.INFO,
+        whole: bool = True,
+    ) -> None:
+        self._diagnosis = diagnosis
+        self._capture = capture
+        self._knowledge = knowledge
+        self._tell = tell
+        self._least = least
+        self._whole = whole
+        self._told: dict[tuple[str, str], tuple[Severity, int]] = {}
+        self._next = 0.0
+
+    def tell(self) -> None:
+        """Tell what is new; does nothing if it was asked a moment ago."""
+        begin = monotonic()
+        if begin < self._next:
+            return
+        now = self._capture.latest or None
+        for finding in self._diagnosis.findings(now=now, pending=self._pending()):
+            if finding.severity >= self._least and self._is_news(finding):
+                self._told[finding.key] = finding.severity, finding.count
+                self._tell(finding)
+        end = monotonic()
+        self._next = end + max(_EVERY, _SHARE * (end - begin))
+
+    def _pending(self) -> list[Exchange]:
+        """Return what members of groups wait for; it has no numbers yet."""
+        return pending_calls(self._capture, self._knowledge) if self._whole else []
+
+    def _is_news(self, finding: Finding) -> bool:
+        before = self._told.get(finding.key)
+        return before is None or finding.severity > before[0] or finding.count >= _GROWN * before[1]
+
+
+class DiagnosisBeside:
+    """Diagnoses a live capture that is also shown: findings are told as notices, what is only good to know at the end.
+
+    An error of a rule ends the diagnosis, and nothing else: with ``kproxy proxy`` the connections of clients would end.
+
+    :param reader: of the command that shows it
+    :param annotated: whether that makes bodies ready to be shown, which are not what rules look at
+    :param zone: of the times; None is the local one
+    """
+
+    def __init__(self, reader: ExchangeReader, zone: tzinfo | None, *, annotated: bool) -> None:
+        capture, knowledge = reader.capture, reader.knowledge
+        self._diagnosis = Diagnosis(capture, knowledge.topic_name)
+        self._again = _reader(capture, knowledge) if annotated else None
+        self._text = FindingsText(None, zone, color=False, files=("-",))
+        self._live = LiveFindings(self._diagnosis, capture, knowledge, self._tell, least=Severity.LOW)
+        self._failed = False
+
+    def look(self, exchange: Exchange) -> None:
+        """Show an exchange to the rules, just after it was decoded."""
+        self._alone(lambda: self._add(exchange))
+
+    def tell(self) -> None:
+        """Tell what is new; does nothing if it was asked a moment ago."""
+        self._alone(self._live.tell)
+
+    def conclude(self) -> None:
+        """Tell all that was found on standard error."""
+        self._alone(self._tell_all)
+
+    def _alone(self, step: Callable[[], None]) -> None:
+        """Do something whose failure does no harm to what goes on beside it."""
+        if self._failed:
+            return
+        try:
+            step()
+        except Exception as error:
+            self._failed = True
+            notice(f"the diagnosis ended by an error in it: {error!r}")
+
+    def _add(self, exchange: Exchange) -> None:
+        self._diagnosis.add(exchange if self._again is None else self._decoded_again(self._again, exchange))
+
+    def _tell_all(self) -> None:
+        found = self._diagnosis.findings()
+        click.echo(f"\n{verdict(found)}", err=True)
+        for line in self._text.lines(found):
+            click.echo(line, err=True)
+
+    @staticmethod
+    def _decoded_again(reader: ExchangeReader, exchange: Exchange) -> Exchange:
+        (raw,) = reader.take([exchange.row])
+        raw.number = exchange.number
+        return raw
+
+    def _tell(self, finding: Finding) -> None:
+        notice(self._text.notice(finding))
+
+
+def _reader(capture: Capture, knowledge: Knowledge) -> ExchangeReader:
+    """Return a reader of bodies as rules look at them; it takes rows of the table."""
+    return ExchangeReader(capture, annotate=False, gist=False, live=True, knowledge=knowledge)

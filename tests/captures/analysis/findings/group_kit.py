@@ -1,0 +1,65 @@
+"""What tests of rules about groups share: findings of a recording, and of timelines made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.findings.finding import Finding
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.model import GroupTimeline
+from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.filters import compile_filter
+
+FOLDER = Path(__file__).resolve().parents[3] / "data" / "groups"
+
+
+def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
+    """Return what a rule finds in a recording of ``tests/data/groups``; its filter has to show the evidence."""
+    capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    settings = {f"{rule.name}.{limit}": value for limit, value in limits.items()}
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=settings, rules=[rule])
+    for exchange in reader:
+        diagnosis.add(exchange)
+    found = diagnosis.findings()
+    for finding in found:
+        shown = {index + 1 for index, _ in compile_filter(finding.filter).fitting(reader)}
+        assert finding.evidence
+        assert set(finding.evidence) <= shown, finding.filter
+    return found
+
+
+def unread() -> Capture:
+    """Return a capture of which nothing is known yet."""
+    return open_capture(str(FOLDER / "21_k430_java_eager_range.pcap.zst"))
+
+
+def made(
+    rule: type[Rule],
+    *timelines: GroupTimeline,
+    exchanges: Iterable[Exchange] = (),
+    limits: Mapping[str, float] | None = None,
+) -> Rule:
+    """Return a rule that has seen some timelines and exchanges."""
+    scene = Scene(capture=unread(), names=lambda _: None, told=lambda: timelines, limits=limits or {})
+    asked = rule(scene)
+    for exchange in exchanges:
+        asked.add(exchange)
+    return asked
+
+
+def of_timelines(
+    rule: type[Rule], *timelines: GroupTimeline, limits: Mapping[str, float] | None = None
+) -> list[Finding]:
+    """Return what a rule finds in timelines made by hand."""
+    return list(made(rule, *timelines, limits=limits).findings())
+
+
+def of_exchanges(
+    rule: type[Rule], *exchanges: Exchange, limits: Mapping[str, float] | None = None
+) -> list[Finding]:
+    """Return what a rule finds in exchanges made by hand."""
+    return list(made(rule, exchanges=exchanges, limits=limits).findings())

@@ -1,0 +1,84 @@
+"""What the diagnosis has to tell of trouble that was made on purpose: for the lane that makes it, and its recordings.
+
+The scenarios stand in :mod:`tests.lanes.findings`; the recordings of one run are ``tests/data/findings/lane_*``. What
+is expected follows from what was done, not from what the program said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from captures.analysis.findings.all import RULES
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.findings.finding import Finding, Severity
+from captures.exchanges import ExchangeReader, open_capture
+
+
+class Expected(NamedTuple):
+    """What the diagnosis has to tell.
+
+    :ivar words: some of the sentence
+    """
+
+    rule: str
+    severity: Severity
+    words: str = ""
+
+
+LOW, MEDIUM, HIGH = Severity.LOW, Severity.MEDIUM, Severity.HIGH
+
+EXPECTED: dict[str, tuple[Expected, ...]] = {
+    "retention_was_faster": (Expected("positions_reset", HIGH, "40 offsets skipped, 40 of them removed"),),
+    "new_group_at_the_end": (Expected("positions_reset", LOW, "30 offsets skipped"),),
+    "offsets_reset_by_admin": (Expected("commits_backwards", LOW, "back by 30 offsets in all"),),
+    "open_transaction": (
+        Expected("hanging_transactions", MEDIUM, "The last stable offset of t-open_transaction-0 stood at 1"),
+        Expected("hanging_transactions", LOW, "were open for up to"),
+        Expected("stuck_position", MEDIUM, "it reads committed records only"),
+    ),
+    "two_producers_of_one_id": (Expected("producer_fenced", MEDIUM, "client second began"),),
+    "fetches_smaller_than_batches": (Expected("tiny_fetches", LOW, "held a single batch"),),
+    "impatient_consumer": (Expected("empty_fetches", LOW, "lets the broker wait 10 ms"),),
+    "patient_consumer": (Expected("empty_fetches", LOW, "less than fetch.min.bytes (9.8 KiB)"),),
+    "one_record_a_batch": (Expected("small_batches", LOW, "with 1.0 records"),),
+    "much_text": (Expected("no_compression", LOW, "zstd would have saved about"),),
+    "compressed_crumbs": (Expected("compression_grows", LOW, "with gzip"),),
+    "one_large_record": (Expected("record_too_large", HIGH, "1 record of client maker"),),
+    "seconds_for_milliseconds": (Expected("timestamps_far_off", LOW, "Seconds seem to be given"),),
+    "misspelt_topic": (Expected("topics_auto_created", LOW, "1 partition and 1 replica"),),
+}
+LIMITS = {
+    "hanging_transactions.open": 5_000.0,
+    "stuck_position.fetched": 5_000.0,
+}
+"""Thresholds that are lower than by default, so that scenarios take seconds."""
+
+
+def diagnosed(recording: Path) -> list[Finding]:
+    """Return what is found in a recording."""
+    capture = open_capture(str(recording))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=LIMITS, rules=RULES)
+    for exchange in reader:
+        diagnosis.add(exchange)
+    return diagnosis.findings()
+
+
+def differences(found: Sequence[Finding], expected: Sequence[Expected]) -> list[str]:
+    """Return what is missing, and what is graver than low without being expected, in words."""
+    wrong = []
+    left = list(found)
+    for each in expected:
+        fitting = [
+            finding
+            for finding in left
+            if (finding.rule, finding.severity) == each[:2] and each.words in finding.sentence
+        ]
+        left = [finding for finding in left if finding not in fitting]
+        if not fitting:
+            wrong.append(f"missing: {each.severity.word} {each.rule} '{each.words}'")
+    wrong += [f"not expected: {each.rule}: {each.sentence}" for each in left if each.severity > Severity.LOW]
+    return wrong

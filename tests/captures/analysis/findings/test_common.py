@@ -1,0 +1,79 @@
+"""Words and filters that rules share."""
+
+from __future__ import annotations
+
+import pytest
+
+from captures.analysis.findings.common import (
+    MS,
+    NS,
+    UNNAMED,
+    captured_twice,
+    lasted,
+    on_topics,
+    one_of,
+    replica_of,
+    topic_of,
+    unexpected,
+    with_errors,
+)
+from captures.filters import compile_filter
+from tests.captures.analysis.findings.cluster_kit import spoken
+from tests.captures.analysis.kit import error, exchange
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        (0, "0 ms"),
+        (350 * MS, "350 ms"),
+        (1_234 * MS, "1.2 s"),
+        (12 * NS, "12 s"),
+        (125 * NS, "2 min 5 s"),
+        (15 * 60 * NS, "15 min"),
+    ],
+)
+def test_times_in_words(time: int, words: str) -> None:
+    assert lasted(time) == words
+
+
+def test_filters_of_hostile_names_are_filters() -> None:
+    for name in ("a b", "q\"uo'te", "x) or (y", "", "\\", "a,b}"):
+        compile_filter(one_of("topic", [name]))
+        compile_filter(one_of("client_id", [name, "other"]))
+        compile_filter(f"error{on_topics([name])}")
+    compile_filter(with_errors([3, 6, -1, 999]))
+
+
+def test_topics_that_are_not_named_are_no_condition() -> None:
+    assert on_topics([UNNAMED]) == ""
+    assert on_topics(["a", "b", UNNAMED]) == " and topic in {a, b}"
+    assert on_topics(["a", "b", "c", "d"]) == ""
+
+
+def test_expected_errors_do_not_count() -> None:
+    normal, trouble = error(79), error(25, "members[0].error_code")
+    both = exchange(11, 5, response={}, errors=[normal, trouble], expected=[normal])
+    assert unexpected(both) == [trouble]
+    assert unexpected(both, {79}) == []
+
+
+def test_what_an_error_is_about() -> None:
+    answer = {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 6}]}]}
+    (found,) = unexpected(spoken(1, 13, {}, answer))
+    assert topic_of(found, {"AAAAAAAAAAAAAAAAAAAAAQ": "orders"}.get) == "orders"
+    assert topic_of(found, lambda _: None) == "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert topic_of(error(6), lambda _: None) == UNNAMED
+
+
+def test_who_asks() -> None:
+    assert replica_of(exchange(1, 11, request={"replica_id": 3})) == 3
+    assert replica_of(exchange(1, 17, request={"replica_state": {"replica_id": 4}})) == 4
+    assert replica_of(exchange(1, 17, request={})) == -1
+    assert replica_of(exchange(0, 9, request={"replica_id": 3})) == -1
+
+
+def test_packets_that_come_twice() -> None:
+    assert captured_twice(90, 100)
+    assert not captured_twice(50, 100)
+    assert not captured_twice(0, 0)
