@@ -30,7 +30,7 @@ from captures.meaning.exchange import Body, number, rows, text
 from dissectors.apis import api_name
 
 API_VERSIONS = 18
-_BETWEEN_BROKERS = frozenset(
+BETWEEN_BROKERS = frozenset(
     {
         "LeaderAndIsr",
         "StopReplica",
@@ -233,7 +233,7 @@ class Negotiation:
 
 def _is_broker(exchange: Exchange) -> bool:
     """Tell whether only a broker or controller asks this."""
-    if exchange.api in _BETWEEN_BROKERS:
+    if exchange.api in BETWEEN_BROKERS:
         return True
     request = exchange.request.value if exchange.request else None
     return exchange.api_key in _BY_REPLICAS and bool(request) and replica_of(request or {}) >= 0

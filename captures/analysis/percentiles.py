@@ -61,3 +61,17 @@ class Times:
         values = np.array(self._values, np.int64)
         p50, p95, p99 = map(int, np.percentile(values, RANKS, method="inverted_cdf").tolist())
         return Percentiles(len(values), int(values.sum()), p50, p95, p99, int(values.max()))
+
+
+def weighted(times: NDArray[np.int64], counts: NDArray[np.int64]) -> Percentiles | None:
+    """Return the distribution of times of which each counts several times; None if there is nothing."""
+    kept = counts > 0
+    times, counts = times[kept], counts[kept]
+    if not len(times):
+        return None
+    order = np.argsort(times, kind="stable")
+    times, reached = times[order], np.cumsum(counts[order])
+    total = int(reached[-1])
+    # the least time that so many percent do not exceed, as inverted_cdf has it
+    p50, p95, p99 = (int(times[np.searchsorted(reached, -(-rank * total // 100))]) for rank in RANKS)
+    return Percentiles(total, int((times * counts[order]).sum()), p50, p95, p99, int(times[-1]))

@@ -251,33 +251,36 @@ class ProjectedExchanges:
     Their errors and waits are told if they are among the needs; they have no gists, annotations or problems.
 
     :param reader: numbers the exchanges, and knows what earlier ones told
-    :param needs: what is wanted, of :data:`NEEDS`, or paths with their side
+    :param needs: what is wanted, of :data:`NEEDS`, or paths with their side; or what tells that by API key
     """
 
-    def __init__(self, reader: ExchangeReader, needs: frozenset[str]) -> None:
+    def __init__(
+        self, reader: ExchangeReader, needs: frozenset[str] | Callable[[int], frozenset[str]]
+    ) -> None:
         self._reader = reader
-        self._needs = needs
-        self._projected = ProjectedReader(reader.capture, lambda _: needs)
+        self._needs = needs if callable(needs) else lambda _: needs
+        self._projected = ProjectedReader(reader.capture, self._needs)
 
     def read(self, indexes: Int64s) -> Iterator[tuple[int, Exchange]]:
         """Yield the exchanges at some rising indexes (:meth:`ExchangeReader.exchange`), each with its index."""
-        rows = np.array([self._reader.row(index) for index in indexes.tolist()], np.int64)
-        for index, parts in zip(indexes.tolist(), self._projected.read(rows), strict=True):
+        numbers = indexes.tolist()
+        parts = self._projected.read(self._reader.rows[indexes])
+        for index, bare, part in zip(numbers, self._reader.bares(numbers), parts, strict=True):
             self._reader.learn(index)
-            yield index, self._exchange(index, parts)
+            yield index, self._filled(bare, part)
 
-    def _exchange(self, index: int, parts: Parts) -> Exchange:
-        made = self._reader.bare(index)
+    def _filled(self, made: Exchange, parts: Parts) -> Exchange:
         request, response = parts.request, parts.response
         made.request, made.response = _body(parts.key, request), _body(parts.key, response)
         if response is None or response.value is None:
             return made
         asked = request.value if request is not None else None
+        needs = self._needs(parts.key)
         version = response.asked if response.version is None else response.version
-        if "errors" in self._needs:
+        if "errors" in needs:
             made.errors = errors_in(parts.key, version, response.value)
             made.expected = expected_errors(parts.key, response.asked, asked, response.value, made.errors)
-        if "waits" in self._needs and made.latency is not None:
+        if "waits" in needs and made.latency is not None:
             made.wait, made.wait_reason = designed_wait_ns(
                 parts.key, version, asked, response.value, made.latency
             )

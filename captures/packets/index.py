@@ -90,6 +90,20 @@ class _Runs:
             return 0 if cells[0] <= position else -1
         return bisect_right(range(len(cells) // 2), position, key=lambda at: cells[2 * at]) - 1
 
+    def find_many(self, positions: Int64s) -> tuple[Int64s, NDArray[np.void]]:
+        """Return the indexes of the positions that are not before the first run, and the last run up to each."""
+        cells = np.array(self._cells, np.int64)  # a copy: an array whose buffer is in use cannot grow
+        at = np.searchsorted(cells[::2], positions, "right") - 1
+        known = np.flatnonzero(at >= 0)
+        at = at[known]
+        place = cells[1::2][at]
+        runs = np.empty(len(at), _RUN)
+        runs["position"] = cells[::2][at]
+        runs["chunk"] = place >> _LOW_BITS + _COUNT_BITS
+        runs["low"] = place >> _COUNT_BITS & (1 << _LOW_BITS) - 1
+        runs["high"] = runs["low"] + (place & (1 << _COUNT_BITS) - 1)
+        return known, runs
+
     def forget(self, chunk: int) -> None:
         """Drop the runs in chunks before one."""
         first = chunk << _LOW_BITS + _COUNT_BITS
@@ -188,15 +202,18 @@ class SegmentIndex:
         return which, offset, length
 
     def _runs_of(self, streams: Int64s, starts: Int64s) -> tuple[Int64s, NDArray[np.void]]:
-        """Return the ranges that begin in a run, and these runs."""
-        ranges, found = [], []
-        for number, (stream, start) in enumerate(zip(streams.tolist(), starts.tolist(), strict=True)):
-            runs = self._runs.get(stream)
-            at = -1 if runs is None else runs.find(start)
-            if runs is not None and at >= 0:
-                ranges.append(number)
-                found.append(runs[at])
-        return np.array(ranges, np.int64), np.array(found, _RUN)
+        """Return the ranges that begin in a run, by stream, and these runs."""
+        order = np.argsort(streams, kind="stable")
+        firsts = np.flatnonzero(np.diff(streams[order], prepend=-1)).tolist()
+        ranges, found = [np.empty(0, np.int64)], [np.empty(0, _RUN)]
+        for first, end in pairwise((*firsts, len(order))):
+            mine = order[first:end]
+            runs = self._runs.get(int(streams[mine[0]]))
+            if runs is not None:
+                at, chosen = runs.find_many(starts[mine])
+                ranges.append(mine[at])
+                found.append(chosen)
+        return np.concatenate(ranges), np.concatenate(found)
 
     def read(self, stream: int, start: int, end: int) -> bytes:
         """The bytes [start, end) of a stream.

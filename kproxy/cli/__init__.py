@@ -9,11 +9,16 @@ import click
 
 from kproxy.cli.api_versions import api_versions
 from kproxy.cli.attach import attach
+from kproxy.cli.clients import clients
+from kproxy.cli.compat import compat
 from kproxy.cli.completion import completion
 from kproxy.cli.ctl import ctl
 from kproxy.cli.diagnose import diagnose
+from kproxy.cli.diff import diff
 from kproxy.cli.export import export
+from kproxy.cli.follow import follow
 from kproxy.cli.groups import groups
+from kproxy.cli.journey import journey
 from kproxy.cli.lag import lag
 from kproxy.cli.open import open_
 from kproxy.cli.proxy import proxy
@@ -75,6 +80,11 @@ main.add_command(diagnose)
 main.add_command(stats)
 main.add_command(groups)
 main.add_command(lag)
+main.add_command(journey)
+main.add_command(clients)
+main.add_command(follow)
 main.add_command(api_versions)
+main.add_command(compat)
+main.add_command(diff)
 main.add_command(export)
 main.add_command(completion)

@@ -12,6 +12,8 @@ from tests.lanes.tools import CannotRun, need, wait_for
 
 #: tcpdump in immediate mode hands a packet over at once; the last ones still need to be written
 _SETTLE_S = 1.4
+#: in immediate mode each packet takes as much of it as the largest could; the default is full after eight
+_BUFFER_KIB = "65536"
 
 
 @contextmanager
@@ -22,7 +24,19 @@ def recorded(path: Path, *ports: int) -> Iterator[None]:
     """
     need("tcpdump")
     wanted = " or ".join(f"tcp port {port}" for port in ports)
-    command = ["tcpdump", "-i", "lo", "-s0", "--immediate-mode", "-U", "-w", str(path), wanted]
+    command = [
+        "tcpdump",
+        "-i",
+        "lo",
+        "-s0",
+        "--immediate-mode",
+        "-B",
+        _BUFFER_KIB,
+        "-U",
+        "-w",
+        str(path),
+        wanted,
+    ]
     with path.with_suffix(".tcpdump").open("w+b") as log:
         tcpdump = subprocess.Popen(command, stdout=log, stderr=log)
         try:

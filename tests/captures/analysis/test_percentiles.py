@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.analysis.percentiles import Times
+from captures.analysis.percentiles import Times, weighted
 
 NANOSECONDS = st.integers(-(2**40), 2**60)
 
@@ -42,3 +42,13 @@ def test_times_can_be_added_after_percentiles_were_taken() -> None:
     assert times.percentiles().to_json() == {
         "count": 2, "total_ns": 12, "p50_ns": 5, "p95_ns": 7, "p99_ns": 7, "max_ns": 7
     }  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(-(2**30), 2**30), st.integers(0, 6)), max_size=40))
+def test_times_that_count_several_times(pairs: list[tuple[int, int]]) -> None:
+    every = Times()
+    for value, count in pairs:
+        for _ in range(count):
+            every.add(value)
+    table = np.array(pairs, np.int64).reshape(-1, 2)
+    assert weighted(table[:, 0], table[:, 1]) == every.percentiles()

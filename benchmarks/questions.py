@@ -1,0 +1,123 @@
+"""How long questions take beside the exchange table alone: ``python -m benchmarks.questions [--mb N] [PART...]``.
+
+The capture is made: idempotent producers, and consumers of groups that fetch the same batches, commit and heartbeat, of
+six partitions in three topics. Questions are about one of its twelve clients, about one of its topics, or about all.
+Each runs in a process of its own, in turns with the table; figures are medians, ratios are taken within a round. The
+exit code is 1 if a question takes more times as long as the table than it may. ``--topics 1`` puts all into one topic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks import pipeline
+from benchmarks.captures import MB, MIB, TABLE, measured
+
+
+class Question(NamedTuple):
+    """A command, without the capture.
+
+    :ivar most: times as long as the table that it may take; 0 where nothing is aimed at
+    """
+
+    command: tuple[str, ...]
+    most: float
+
+
+QUESTIONS = {
+    "clients": Question(("clients", "--json"), 3),
+    "clients --config": Question(("clients", "--config", "--json"), 3),
+    "follow a producer": Question(("follow", "app-0", "--json"), 3),
+    "follow a consumer": Question(("follow", "app-1", "--json"), 3),
+    "journey of a topic": Question(("journey", "--topic", "orders-0", "--json"), 6),
+    "journey of a record": Question(("journey", "orders-0-0@1000", "--json"), 6),
+    "compat": Question(("compat", "--broker-version", "4.3", "--json"), 0),
+}
+
+
+def measure(file: Path, parts: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
+    """Return seconds by the clock, memory, and how many times as long as the table alone, by question."""
+    commands = {"table": [sys.executable, "-c", TABLE, str(file)]}
+    for part in parts:
+        word, *options = QUESTIONS[part].command
+        commands[part] = [sys.executable, "-m", "kproxy", word, *options, str(file)]
+    runs: dict[str, list[Any]] = {name: [] for name in commands}
+    measured(commands["table"])  # may compile byte code
+    for _ in range(rounds):
+        for name, command in commands.items():
+            runs[name].append(measured(command))
+    return {
+        name: {
+            "wall_s": median(run.wall for run in each),
+            "cpu_s": median(run.cpu for run in each),
+            "rss": median(run.memory for run in each),
+            "times_table": median(
+                run.cpu / table.cpu for run, table in zip(each, runs["table"], strict=True)
+            ),
+        }
+        for name, each in runs.items()
+    }
+
+
+def missed(figures: dict[str, dict[str, float]]) -> list[str]:
+    """Return the questions that take longer than they may."""
+    return [
+        name
+        for name, row in figures.items()
+        if name in QUESTIONS and QUESTIONS[name].most and row["times_table"] > QUESTIONS[name].most
+    ]
+
+
+def print_table(figures: dict[str, dict[str, float]], size: int) -> None:
+    """Print what was measured."""
+    late = missed(figures)
+    print(f"{size / MB:,.0f} MB of records on their way")
+    print(f"  {'':20}{'wall s':>9}{'CPU s':>9}{'MB/s':>9}{'RSS MiB':>9}{'of the table':>14}")
+    for name, row in figures.items():
+        most = QUESTIONS[name].most if name in QUESTIONS else 0
+        verdict = f"  at most {most:g}: {'MISSED' if name in late else 'met'}" if most else ""
+        print(
+            f"  {name:20}{row['wall_s']:9.2f}{row['cpu_s']:9.2f}{size / row['wall_s'] / MB:9.1f}"
+            f"{row['rss'] / MIB:9.0f}{row['times_table']:13.1f}×{verdict}"
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help="questions that begin with this word (default: all)"
+    )
+    parser.add_argument("--json", action="store_true", help="print figures for programs")
+    parser.add_argument("--mb", type=float, default=1000, help="size of the capture (default 1000)")
+    parser.add_argument(
+        "--topics", type=int, choices=(1, 2, 3, 6), default=3, help="of the six partitions (default 3)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement (default 3)")
+    options = parser.parse_args()
+    words = {question.command[0] for question in QUESTIONS.values()}
+    unknown = set(options.parts) - words
+    if unknown:
+        parser.error(
+            f"there is no question {', '.join(sorted(unknown))}; there are {', '.join(sorted(words))}"
+        )
+    parts = [name for name, each in QUESTIONS.items() if each.command[0] in (options.parts or words)]
+    file = pipeline.capture(int(options.mb * MB), options.topics)
+    figures = measure(file, parts, options.rounds)
+    if options.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        print_table(figures, file.stat().st_size)
+    sys.exit(bool(missed(figures)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Which recorded brokers would refuse or limit a release of the Java client.
+
+What the client speaks are the versions of its release (:mod:`captures.analysis.releases`), what the brokers offer is
+what they told in ApiVersions. The client takes the highest version that both know (KIP-35), and fails where there is
+none: clients of 4.0 and later do so with brokers before 2.1 (KIP-896).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from captures.analysis.client_ranges import client_range
+from captures.analysis.clients.libraries import JAVA
+from captures.analysis.compat_model import Target, Verdict
+from captures.analysis.negotiation import API_VERSIONS, BETWEEN_BROKERS, Negotiation
+from captures.analysis.releases import TELEMETRY, Line, lines_matching, name_of
+from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Range, shown
+from captures.exchanges import Capture, Exchange
+from dissectors.apis import NAMES, api_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiFit:
+    """What a client and a broker have in common of an API.
+
+    :ivar speaks: what the client speaks
+    :ivar offers: what the broker serves, by what it announced; None if it does not have the API
+    :ivar version: that they would use; None if there is none
+    :ivar used_here: whether recorded clients use it with this broker
+    """
+
+    key: int
+    speaks: Range
+    offers: Range | None
+    version: int | None
+    verdict: Verdict
+    used_here: bool
+    sentence: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/compat.md``."""
+        offers = None if self.offers is None else {"min": self.offers[0], "max": self.offers[1]}
+        return {
+            "api": api_name(self.key),
+            "api_key": self.key,
+            "speaks": {"min": self.speaks[0], "max": self.speaks[1]},
+            "offers": offers,
+            "verdict": self.verdict,
+            "would_use": self.version,
+            "used_here": self.used_here,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFit:
+    """What would come of the client with one broker.
+
+    :ivar broker: ``host:port``
+    :ivar told: number of the exchange in which it told what it offers; None if it did not
+    :ivar releases: whose brokers announce just that
+    :ivar apis: the gravest first, then by API key; empty if the broker told nothing
+    """
+
+    broker: str
+    told: int | None
+    releases: list[str]
+    apis: list[ApiFit]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The gravest of the APIs that are used with it here; of all, but for telemetry, if none is."""
+        if not self.apis:
+            return Verdict.UNKNOWN
+        order = list(Verdict)
+        needed = [each for each in self.apis if each.key not in TELEMETRY]
+        used = [each for each in needed if each.used_here and each.key != API_VERSIONS]
+        return min((each.verdict for each in used or needed), key=order.index, default=Verdict.SERVED)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/compat.md``."""
+        return {
+            "broker": self.broker,
+            "told": self.told,
+            "releases": self.releases,
+            "verdict": self.verdict,
+            "apis": [each.to_json() for each in self.apis],
+        }
+
+
+class ClientCompatibility:
+    """Judges the brokers of a capture.
+
+    :param line: release of the client
+    """
+
+    def __init__(self, line: Line, capture: Capture | None = None) -> None:
+        self.name = f"{JAVA} {name_of(line)}"
+        self._line = line
+        self._negotiation = Negotiation(capture)
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange, of which :data:`captures.analysis.compat.NEEDS` were read."""
+        self._negotiation.add(exchange)
+
+    def result(self) -> list[BrokerFit]:
+        """Return what would come of the client with every broker, the gravest first."""
+        matrix = self._negotiation.result()
+        order = list(Verdict)
+        found = [self._broker(each, matrix.clients) for each in matrix.brokers]
+        return sorted(found, key=lambda each: (order.index(each.verdict), each.broker))
+
+    def _broker(self, offer: BrokerOffer, clients: list[ClientVersions]) -> BrokerFit:
+        if not offer.apis:
+            return BrokerFit(offer.broker, None, [], [])
+        used = {
+            use.key
+            for client in clients
+            if not client.is_broker
+            for use in client.uses
+            if use.broker == offer.broker
+        }
+        served = Target.of_ranges(offer.broker, [offer.apis]).apis
+        fits = []
+        for key, name in enumerate(NAMES):
+            speaks = None if name in BETWEEN_BROKERS else client_range(self._line, key)
+            if speaks is not None:
+                offers = served[key].versions if key in served else None
+                fits.append(self._fit(key, speaks, offers, used_here=key in used))
+        order = list(Verdict)
+        fits.sort(key=lambda each: (order.index(each.verdict), not each.used_here, each.key))
+        return BrokerFit(offer.broker, offer.told, lines_matching(offer.apis), fits)
+
+    def _fit(self, key: int, speaks: Range, offers: Range | None, *, used_here: bool) -> ApiFit:
+        both = None if offers is None else (max(speaks[0], offers[0]), min(speaks[1], offers[1]))
+        version = both[1] if both is not None and both[0] <= both[1] else None
+        client = f"{self.name} speaks {api_name(key)} v{shown(speaks)}"
+        if offers is None:
+            verdict, sentence = Verdict.MISSING, f"the broker does not have {api_name(key)}"
+        elif version is None:
+            why = ": brokers before 2.1 are too old for it (KIP-896)" if offers[1] < speaks[0] else ""
+            verdict = Verdict.REFUSED
+            sentence = f"{client}, and the broker offers v{shown(offers)}{why}"
+        elif version < speaks[1]:
+            verdict, sentence = (
+                Verdict.OLDER,
+                f"{client}, and the broker offers v{shown(offers)}: it uses v{version}",
+            )
+        else:
+            verdict, sentence = Verdict.SERVED, f"both know v{version}"
+        return ApiFit(
+            key=key,
+            speaks=speaks,
+            offers=offers,
+            version=version,
+            verdict=verdict,
+            used_here=used_here,
+            sentence=sentence,
+        )

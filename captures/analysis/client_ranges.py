@@ -1,0 +1,110 @@
+"""Which versions of an API a client library speaks, as far as that is known of its release.
+
+The Java client is built of the same message definitions as the brokers of its release. Of other libraries the highest
+versions are known of some releases (:mod:`captures.analysis.clients.libraries`), and the lowest ones are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from captures.analysis.clients.libraries import JAVA, OTHERS, Library, java_releases
+from captures.analysis.releases import BrokerRelease, Line, line_of
+from captures.analysis.version_matrix import Range, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What a client speaks of an API.
+
+    :ivar library: name and release, in words
+    :ivar least: lowest version; None where it is not known
+    :ivar most: highest version, or the bounds of it where the release is not known exactly
+    :ivar told: whether the client named its library; False for a guess
+    :ivar also: versions below the highest that it also uses, as the content of a request demands
+    """
+
+    library: str
+    least: int | None
+    most: Range
+    told: bool
+    also: frozenset[int] = frozenset()
+
+    @property
+    def words(self) -> str:
+        """The versions in words: ``v0-3``, ``v3 at most``."""
+        exact = self.most[0] == self.most[1]
+        if exact and self.least is not None:
+            return f"v{shown((self.least, self.most[1]))}"
+        return f"v{self.most[1]} at most" if exact else f"v{self.most[0]} or up to v{self.most[1]} at most"
+
+    @property
+    def exactly(self) -> int | None:
+        """The highest version, if it is known exactly."""
+        return self.most[0] if self.most[0] == self.most[1] else None
+
+
+@cache
+def client_range(line: Line, key: int) -> Range | None:
+    """Return the versions of an API that the Java client of a release speaks, None if it does not have it.
+
+    They are those of its brokers, of whichever kind.
+    """
+    for zookeeper in (False, True):
+        served = BrokerRelease(line, zookeeper).apis.get(key)
+        if served is not None:
+            return served.versions
+    return None
+
+
+def spoken(library: Library, key: int) -> Spoken | None:
+    """Return what a library speaks of an API, None if that is not known."""
+    return _of_java(library, key) if library.name == JAVA else _of_other(library, key)
+
+
+def _of_java(library: Library, key: int) -> Spoken | None:
+    ranges = []
+    for release in _ends(library):
+        try:
+            found = client_range(line_of(release), key)
+        except ValueError:
+            return None
+        if found is None:
+            return None
+        ranges.append(found)
+    first, last = ranges[0], ranges[-1]
+    also = frozenset(
+        version for each in java_releases()[-1:] for same, version in each.may_use if same == key
+    )
+    return Spoken(_named(library), min(first[0], last[0]), (first[1], last[1]), library.told, also)
+
+
+def _of_other(library: Library, key: int) -> Spoken | None:
+    """Of other libraries, bug fix releases are taken to be alike: 2.16.1 as 2.16."""
+    release = library.release
+    fits = [
+        each
+        for each in OTHERS
+        if each.library == library.name
+        and each.asks
+        and key in each.least
+        and each.release
+        and (release == each.release or release.startswith(f"{each.release}."))
+    ]
+    if not fits:
+        return None
+    bounds = min(each.least[key] for each in fits), max(each.most[key] for each in fits)
+    return Spoken(_named(library), None, bounds, library.told)
+
+
+def _ends(library: Library) -> list[str]:
+    """Return the first and the last of the releases that a client may be of: ``2.1-2.8``."""
+    if library.told:
+        return [library.release]
+    first, _, last = library.release.partition("-")
+    return [first, last or first]
+
+
+def _named(library: Library) -> str:
+    return str(library) if library.told else f"what looks like {library}"

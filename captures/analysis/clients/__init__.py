@@ -1,0 +1,1 @@
+"""Who the clients of a capture are: their libraries, and the settings that their requests and rhythms give away."""

@@ -1,0 +1,250 @@
+"""What settings are where nobody sets them, by library and release.
+
+Sources: ``ConsumerConfig.java`` and ``ProducerConfig.java`` of Apache Kafka with KIP-62 (poll interval), KIP-679 (acks
+and idempotence), KIP-735 (session timeout), KIP-726 (assignors) and KIP-1030 (linger); ``CONFIGURATION.md`` and
+changelog of librdkafka; ``DEFAULT_CONFIG`` of kafka-python and the signatures of aiokafka; ``config.go`` of sarama and
+franz-go; ``src/consumer/index.js`` of KafkaJS; ``ReaderConfig`` of kafka-go. What is not known is not here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from captures.analysis.clients import libraries
+from captures.analysis.clients.libraries import Library
+from captures.analysis.clients.settings import Value
+
+_MIB = 1 << 20
+_MINUTES = 60_000
+
+Release = tuple[int, ...]
+
+
+class _Since(NamedTuple):
+    """Defaults from a release on.
+
+    :ivar end: first release they are not of; empty for no end
+    """
+
+    since: Release
+    values: dict[str, Value]
+    end: Release = ()
+
+
+_UNSET: dict[str, Value] = {
+    "group.instance.id": None,
+    "transactional.id": None,
+    "client.rack": None,
+    "group.protocol": "classic",
+    "security.protocol": "PLAINTEXT",
+}
+_JAVA: dict[str, Value] = _UNSET | {
+    "heartbeat.interval.ms": 3000,
+    "max.poll.interval.ms": 5 * _MINUTES,
+    "enable.auto.commit": "true",
+    "auto.commit.interval.ms": 5000,
+    "fetch.min.bytes": 1,
+    "fetch.max.wait.ms": 500,
+    "fetch.max.bytes": 50 * _MIB,
+    "max.partition.fetch.bytes": _MIB,
+    "isolation.level": "read_uncommitted",
+    "allow.auto.create.topics": "true",
+    "request.timeout.ms": 30_000,
+    "transaction.timeout.ms": _MINUTES,
+    "compression.type": "none",
+    "batch.size": 16_384,
+    "metadata.max.age.ms": 5 * _MINUTES,
+    "retry.backoff.ms": 100,
+    "reconnect.backoff.ms": 50,
+    "connections.max.idle.ms": 9 * _MINUTES,
+}
+_JAVA_ASSIGNORS = "range,cooperative-sticky"
+_PYTHON = _JAVA | {"partition.assignment.strategy": "range,roundrobin"}
+
+_DEFAULTS: dict[str, tuple[_Since, ...]] = {
+    libraries.JAVA: (
+        _Since((0, 8), _JAVA | {"partition.assignment.strategy": "range", "acks": "1", "linger.ms": 0}),
+        _Since((0, 8), {"session.timeout.ms": 30_000}, (0, 10, 1)),
+        _Since((0, 10, 1), {"session.timeout.ms": 10_000}, (3, 0)),
+        _Since((0, 11), {"enable.idempotence": "false"}, (3, 0)),
+        _Since((3, 0), {"session.timeout.ms": 45_000, "acks": "all"}),
+        _Since((3, 0), {"partition.assignment.strategy": _JAVA_ASSIGNORS}),
+        _Since(
+            (3, 2), {"enable.idempotence": "true"}
+        ),  # 3.0 and 3.1 had it by mistake only in part (KAFKA-13598)
+        _Since((4, 0), {"linger.ms": 5}),
+    ),
+    libraries.LIBRDKAFKA: (
+        _Since(
+            (1, 0),
+            _UNSET
+            | {
+                "heartbeat.interval.ms": 3000,
+                "max.poll.interval.ms": 5 * _MINUTES,
+                "partition.assignment.strategy": "range,roundrobin",
+                "enable.auto.commit": "true",
+                "auto.commit.interval.ms": 5000,
+                "fetch.min.bytes": 1,
+                "fetch.max.wait.ms": 500,
+                "fetch.max.bytes": 50 * _MIB,
+                "max.partition.fetch.bytes": _MIB,
+                "isolation.level": "read_committed",
+                "acks": "all",
+                "enable.idempotence": "false",
+                "transaction.timeout.ms": _MINUTES,
+                "compression.type": "none",
+                "batch.size": 1_000_000,
+                "metadata.max.age.ms": 5 * _MINUTES,
+                "retry.backoff.ms": 100,
+                "reconnect.backoff.ms": 100,
+                "connections.max.idle.ms": 0,
+            },
+        ),
+        _Since((1, 0), {"session.timeout.ms": 10_000}, (1, 7)),
+        _Since((1, 5), {"linger.ms": 5}),
+        _Since((1, 6), {"allow.auto.create.topics": "false"}),
+        _Since((1, 7), {"session.timeout.ms": 45_000}),
+        _Since((2, 0), {"request.timeout.ms": 30_000}),
+    ),
+    libraries.KAFKA_PYTHON: (
+        _Since((1, 4), _PYTHON | {"linger.ms": 0}),
+        _Since((1, 4), {"acks": "1", "session.timeout.ms": 10_000}, (2, 1)),
+        _Since((3, 0), {"acks": "all", "session.timeout.ms": 45_000, "enable.idempotence": "true"}),
+    ),
+    libraries.AIOKAFKA: (
+        _Since(
+            (0, 7),
+            _JAVA
+            | {
+                "session.timeout.ms": 10_000,
+                "max.poll.interval.ms": 10_000,
+                "partition.assignment.strategy": "roundrobin",
+                "acks": "1",
+                "enable.idempotence": "false",
+                "request.timeout.ms": 40_000,
+                "linger.ms": 0,
+            },
+        ),
+    ),
+    libraries.SARAMA: (
+        _Since(
+            (1, 40),
+            _UNSET
+            | {
+                "session.timeout.ms": 10_000,
+                "heartbeat.interval.ms": 3000,
+                "max.poll.interval.ms": _MINUTES,
+                "partition.assignment.strategy": "range",
+                "enable.auto.commit": "true",
+                "auto.commit.interval.ms": 1000,
+                "fetch.min.bytes": 1,
+                "fetch.max.wait.ms": 500,
+                "fetch.max.bytes": 50 * _MIB,
+                "max.partition.fetch.bytes": _MIB,
+                "isolation.level": "read_uncommitted",
+                "allow.auto.create.topics": "true",
+                "acks": "1",
+                "enable.idempotence": "false",
+                "linger.ms": 0,
+                "request.timeout.ms": 10_000,
+                "transaction.timeout.ms": _MINUTES,
+                "compression.type": "none",
+                "metadata.max.age.ms": 10 * _MINUTES,
+            },
+        ),
+    ),
+    libraries.FRANZ_GO: (
+        _Since(
+            (1, 15),
+            _UNSET
+            | {
+                "session.timeout.ms": 45_000,
+                "heartbeat.interval.ms": 3000,
+                "max.poll.interval.ms": _MINUTES,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "enable.auto.commit": "true",
+                "auto.commit.interval.ms": 5000,
+                "fetch.min.bytes": 1,
+                "fetch.max.wait.ms": 5000,
+                "fetch.max.bytes": 50 * _MIB,
+                "max.partition.fetch.bytes": _MIB,
+                "isolation.level": "read_uncommitted",
+                "allow.auto.create.topics": "false",
+                "acks": "all",
+                "enable.idempotence": "true",
+                "request.timeout.ms": 10_000,
+                "transaction.timeout.ms": 40_000,
+                "compression.type": "snappy",
+                "metadata.max.age.ms": 5 * _MINUTES,
+                "retry.backoff.ms": 250,
+            },
+        ),
+    ),
+    libraries.KAFKAJS: (
+        _Since(
+            (2, 0),
+            _UNSET
+            | {
+                "session.timeout.ms": 30_000,
+                "heartbeat.interval.ms": 3000,
+                "max.poll.interval.ms": _MINUTES,
+                "partition.assignment.strategy": "RoundRobinAssigner",
+                "fetch.min.bytes": 1,
+                "fetch.max.wait.ms": 5000,
+                "fetch.max.bytes": 10 * _MIB,
+                "max.partition.fetch.bytes": _MIB,
+                "isolation.level": "read_committed",
+                "allow.auto.create.topics": "true",
+                "acks": "all",
+                "enable.idempotence": "false",
+                "request.timeout.ms": 30_000,
+                "transaction.timeout.ms": _MINUTES,
+                "compression.type": "none",
+                "metadata.max.age.ms": 5 * _MINUTES,
+            },
+        ),
+    ),
+    libraries.KAFKA_GO: (
+        _Since(
+            (0, 4),
+            _UNSET
+            | {
+                "session.timeout.ms": 30_000,
+                "heartbeat.interval.ms": 3000,
+                "max.poll.interval.ms": 30_000,
+                "partition.assignment.strategy": "range,roundrobin",
+                "fetch.min.bytes": 1,
+                "fetch.max.bytes": 1_000_000,
+                "isolation.level": "read_uncommitted",
+                "compression.type": "none",
+            },
+        ),
+    ),
+}
+
+
+def defaults_of(library: Library | None) -> dict[str, Value]:
+    """Return the defaults of a release that are known, by key; of a range of releases, those that all of it has."""
+    if library is None:
+        return {}
+    known = _DEFAULTS.get(library.name, ())
+    ends = [_release(text) for text in library.release.split("-") if text]
+    if not ends or not all(ends):
+        return {}
+    least, most = min(ends), max(ends)
+    low, high = _at(known, least), _at(known, most)
+    return {key: value for key, value in low.items() if key in high and high[key] == value}
+
+
+def _at(known: tuple[_Since, ...], release: Release) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for each in known:
+        if each.since <= release and (not each.end or release < each.end):
+            found |= each.values
+    return found
+
+
+def _release(text: str) -> Release:
+    found = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(map(int, found[0].split("."))) if found else ()

@@ -1,0 +1,276 @@
+"""Settings that stand in the fields of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from captures.analysis.clients.settings import Setting, Value, Values
+from captures.analysis.fetching import FETCH, replica_of
+from captures.analysis.negotiation import BETWEEN_BROKERS
+from captures.exchanges import Exchange
+from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.payload import headers
+from dissectors.records import Batch, Codec
+
+PRODUCE, METADATA, JOIN_GROUP, INIT_PRODUCER_ID, GROUP_HEARTBEAT = 0, 3, 11, 22, 68
+SHARE_HEARTBEAT, STREAMS_HEARTBEAT, SHARE_FETCH = 76, 88, 78
+
+_ISOLATION = {0: "read_uncommitted", 1: "read_committed"}
+_ACKS = {-1: "all"}
+_CODECS = [codec.name.lower() for codec in Codec]
+_CODEC_BITS = 7
+_CLOSES = -1
+_MAGIC_2 = 2
+_STREAMS_ASSIGNOR = "stream"
+"""What Kafka Streams calls its assignor (``StreamsPartitionAssignor.java``)."""
+
+_NEEDED = {
+    "Produce": ("acks", "timeout_ms", "transactional_id", "topic_data.partition_data.records"),
+    "InitProducerId": ("transactional_id", "transaction_timeout_ms"),
+    "Fetch": ("replica_id", "replica_state.replica_id", "max_wait_ms", "min_bytes", "max_bytes", "rack_id"),
+    "Fetch sessions": ("session_id", "session_epoch"),
+    "Fetch partitions": ("isolation_level", "topics.partitions.partition_max_bytes"),
+    "Metadata": ("allow_auto_topic_creation", "topics.name", "topics.topic_id"),
+    "JoinGroup": ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "group_instance_id"),
+    "JoinGroup protocols": ("protocol_type", "protocols.name"),
+    "ConsumerGroupHeartbeat": ("instance_id", "server_assignor", "member_epoch"),
+}
+NEEDS = frozenset(f"request.{path}" for paths in _NEEDED.values() for path in paths)
+"""The fields that are looked at, for :class:`~captures.exchanges.projected.ProjectedExchanges`."""
+
+
+@dataclass(slots=True)
+class Roles:
+    """What a client was seen to do.
+
+    :ivar governs: whether it asked what only brokers and controllers ask each other
+    :ivar administers: whether it asked what administrators ask
+    :ivar group_protocol: classic, consumer, share or streams; None if it was in no group
+    :ivar protocol_type: of JoinGroup: consumer, connect, or what an application calls it
+    :ivar streams_assignor: whether it joins with the assignor of Kafka Streams
+    """
+
+    produces: bool = False
+    fetches: bool = False
+    replicates: bool = False
+    governs: bool = False
+    administers: bool = False
+    group_protocol: str | None = None
+    protocol_type: str | None = None
+    streams_assignor: bool = False
+
+    @property
+    def consumes(self) -> bool:
+        """Whether it is a consumer, in a group or without."""
+        return self.fetches or self.group_protocol is not None
+
+    @property
+    def is_streams(self) -> bool:
+        """Whether it is an instance of Kafka Streams, in a group of either protocol (KIP-1071)."""
+        return self.group_protocol == "streams" or self.streams_assignor
+
+    def names(self) -> list[str]:
+        """Return them in words."""
+        if self.replicates or self.governs:
+            return ["replica" if self.replicates else "broker"]
+        found = ["producer"] if self.produces else []
+        if self.protocol_type not in (None, "consumer"):
+            return [*found, f"{self.protocol_type} group"]
+        kind = "streams" if self.is_streams else "consumer"
+        kind = "share consumer" if self.group_protocol == "share" else kind
+        found += [kind] if self.consumes else []
+        return found or (["admin"] if self.administers else [])
+
+
+@dataclass(slots=True)
+class BatchesSeen:
+    """What the record batches of a client show.
+
+    :ivar largest: bytes of the largest batch, and the exchange it is in
+    :ivar ages: of requests, how many ns before them their first record was made, by the client's clock, with their
+        numbers; the first :data:`MOST_AGES`
+    """
+
+    count: int = 0
+    largest: tuple[int, int] = (0, 0)
+    ages: list[tuple[int, int]] = field(default_factory=list)
+
+
+MOST_AGES = 1024
+
+
+class Fields:
+    """What the requests of one client say of its settings."""
+
+    def __init__(self) -> None:
+        self.roles = Roles()
+        self.batches = BatchesSeen()
+        self._values: dict[str, Values] = {}
+        self._auto_create = Values()
+        self._asked_to_create = False
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        request = exchange.request.value if exchange.request else None
+        key = exchange.api_key
+        self._plays(exchange)
+        if not request:
+            return
+        if key == PRODUCE:
+            self._produced(exchange, request)
+        elif key == FETCH:
+            self._fetched(exchange, request)
+        elif key == METADATA:
+            self._asked(exchange, request)
+        elif key == JOIN_GROUP:
+            self._joined(exchange, request)
+        elif key in (GROUP_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT):
+            self._member(exchange, request)
+        elif key == SHARE_FETCH:
+            self._limits(exchange, request)
+        elif key == INIT_PRODUCER_ID:
+            self._init(exchange, request)
+
+    def settings(self) -> Iterator[Setting]:
+        """Yield what was read."""
+        for key, values in self._values.items():
+            # a producer that compresses leaves some batches as they are
+            yield values.setting(key, weakest="none" if key == "compression.type" else None)
+        # producers may always create topics, so the flag is a setting of consumers only (KIP-361)
+        if self._asked_to_create and self.roles.consumes and not self.roles.produces:
+            yield self._auto_create.setting("allow.auto.create.topics")
+
+    def _plays(self, exchange: Exchange) -> None:
+        roles, key = self.roles, exchange.api_key
+        if key in (PRODUCE, INIT_PRODUCER_ID):
+            roles.produces = True
+        elif key == SHARE_FETCH:
+            roles.fetches = True
+            roles.group_protocol = "share"
+        elif key in _GROUP_PROTOCOLS:
+            roles.group_protocol = _GROUP_PROTOCOLS[key]
+        elif exchange.api in BETWEEN_BROKERS:
+            roles.governs = True
+        elif key in _ADMIN:
+            roles.administers = True
+
+    def _see(self, key: str, value: Value, exchange: Exchange) -> None:
+        values = self._values.get(key)
+        if values is None:
+            values = self._values[key] = Values()
+        values.add(value, exchange.number)
+
+    def _number(self, key: str, request: Body, name: str, exchange: Exchange) -> None:
+        value = number(request, name)
+        if value >= 0:
+            self._see(key, value, exchange)
+
+    def _text(self, key: str, request: Body, name: str, exchange: Exchange) -> None:
+        if name in request:
+            self._see(key, text(request, name) or None, exchange)
+
+    # ------------------------------------------------------------ producers
+    def _produced(self, exchange: Exchange, request: Body) -> None:
+        acks = request.get("acks")
+        if isinstance(acks, int):
+            self._see("acks", _ACKS.get(acks, str(acks)), exchange)
+        self._number("request.timeout.ms", request, "timeout_ms", exchange)
+        self._text("transactional.id", request, "transactional_id", exchange)
+        found = [
+            batch
+            for topic in rows(request, "topic_data")
+            for row in rows(topic, "partition_data")
+            for batch in headers(row.get("records"))
+        ]
+        if not found:
+            return
+        codecs = {_CODECS[batch.attributes & _CODEC_BITS] for batch in found}
+        for codec in sorted(codecs - {"none"}) or ["none"]:
+            self._see("compression.type", codec, exchange)
+        if found[0].magic >= _MAGIC_2:
+            idempotent = any(batch.producer_id >= 0 for batch in found)
+            self._see("enable.idempotence", "true" if idempotent else "false", exchange)
+        self._measure(exchange, found)
+
+    def _measure(self, exchange: Exchange, found: list[Batch]) -> None:
+        seen = self.batches
+        seen.count += len(found)
+        seen.largest = max(seen.largest, *((batch.end - batch.start, -exchange.number) for batch in found))
+        made = [batch.base_timestamp for batch in found if batch.base_timestamp > 0]
+        if made and len(seen.ages) < MOST_AGES:
+            seen.ages.append((exchange.time - min(made) * 1_000_000, exchange.number))
+
+    def _init(self, exchange: Exchange, request: Body) -> None:
+        self._see("enable.idempotence", "true", exchange)
+        if text(request, "transactional_id"):
+            self._text("transactional.id", request, "transactional_id", exchange)
+            self._number("transaction.timeout.ms", request, "transaction_timeout_ms", exchange)
+
+    # ------------------------------------------------------------ consumers
+    def _fetched(self, exchange: Exchange, request: Body) -> None:
+        if replica_of(request) >= 0:
+            self.roles.replicates = True
+            return
+        self.roles.fetches = True
+        if number(request, "session_epoch", 0) == _CLOSES and number(request, "session_id", 0) > 0:
+            return  # closes a session (KIP-227), with whatever limits
+        self._limits(exchange, request)
+        level = request.get("isolation_level")
+        if level in _ISOLATION:
+            self._see("isolation.level", _ISOLATION[level], exchange)
+        self._text("client.rack", request, "rack_id", exchange)
+        for topic in rows(request, "topics"):
+            for row in rows(topic, "partitions"):
+                self._number("max.partition.fetch.bytes", row, "partition_max_bytes", exchange)
+                return
+
+    def _limits(self, exchange: Exchange, request: Body) -> None:
+        self._number("fetch.max.wait.ms", request, "max_wait_ms", exchange)
+        self._number("fetch.min.bytes", request, "min_bytes", exchange)
+        self._number("fetch.max.bytes", request, "max_bytes", exchange)
+
+    def _asked(self, exchange: Exchange, request: Body) -> None:
+        allowed = request.get("allow_auto_topic_creation")
+        if isinstance(allowed, bool) and rows(request, "topics"):
+            self._auto_create.add("true" if allowed else "false", exchange.number)
+            self._asked_to_create = True
+
+    def _joined(self, exchange: Exchange, request: Body) -> None:
+        kind = text(request, "protocol_type") or None
+        self.roles.protocol_type = kind or self.roles.protocol_type
+        self._see("group.protocol", "classic", exchange)
+        self._text("group.id", request, "group_id", exchange)
+        self._number("session.timeout.ms", request, "session_timeout_ms", exchange)
+        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", exchange)
+        self._text("group.instance.id", request, "group_instance_id", exchange)
+        names = [text(row, "name") for row in rows(request, "protocols") if row.get("name")]
+        if names and kind in (None, "consumer"):
+            self._see("partition.assignment.strategy", ",".join(names), exchange)
+            self.roles.streams_assignor |= names == [_STREAMS_ASSIGNOR]
+
+    def _member(self, exchange: Exchange, request: Body) -> None:
+        protocol = self.roles.group_protocol
+        if protocol != "share":  # share consumers have no choice
+            self._see("group.protocol", protocol, exchange)
+        self._text("group.id", request, "group_id", exchange)
+        if number(request, "member_epoch", 1) != 0:  # later ones leave out what has not changed (KIP-848)
+            return
+        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", exchange)
+        self._text("group.instance.id", request, "instance_id", exchange)
+        self._text("client.rack", request, "rack_id", exchange)
+        if request.get("server_assignor"):
+            self._text("group.remote.assignor", request, "server_assignor", exchange)
+
+
+_ADMIN = frozenset(
+    {15, 16, 19, 20, 21, *range(29, 36), *range(37, 52), 57, 60, 61, 65, 66, 69, 74, 77, 80, 81}
+)
+_ADMIN |= {75, *range(89, 93)}
+"""APIs for topics, partitions, configurations, ACLs, quotas, groups and the like: what an ``Admin`` asks."""
+_GROUP_PROTOCOLS: dict[int | None, str] = {
+    JOIN_GROUP: "classic",
+    GROUP_HEARTBEAT: "consumer",
+    SHARE_HEARTBEAT: "share",
+    STREAMS_HEARTBEAT: "streams",
+}

@@ -1,0 +1,201 @@
+"""Which library a client is, where it does not say so: from the versions it uses, and from what it does.
+
+A library uses of each API the highest version that both it and the broker know. So a version below what the broker
+offers is the library's own highest; one equal to it bounds that from below. A library is named only if no other known
+one would have used these versions; clients of libraries that are not known may be taken for one that is. That is why
+it is a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from captures.analysis.clients.libraries import (
+    FRANZ_GO,
+    JAVA,
+    KAFKAJS,
+    OTHERS,
+    Library,
+    Speaks,
+    by_client_id,
+    java_releases,
+)
+from captures.analysis.introductions import client_name
+from captures.exchanges import Capture, Exchange, Flag
+from captures.meaning.exchange import Body, number, rows, text
+
+_API_VERSIONS = 18
+_JOIN_GROUP = 11
+_OFFSET_COMMIT = 8
+_NEVER_TELLING = frozenset({17, 18, 36})
+"""Handshake, ApiVersions and SASL: asked before anything is negotiated."""
+_ENOUGH = 3
+"""APIs; the versions of fewer fit many libraries."""
+
+_JAVA_REASONS = (
+    "need to re-join with the given member-id",
+    "rebalance failed due to",
+    "need to revoke partitions and re-join",
+    "cached metadata has changed",
+    "group is already rebalancing",
+)
+"""Beginnings of the reasons in JoinGroup v8 (KIP-800; ``AbstractCoordinator.java``, ``ConsumerCoordinator.java``)."""
+_FRANZ_GO_REASON = "beginning to manage the group lifecycle"
+_KAFKAJS_PROTOCOL = "RoundRobinAssigner"
+
+NEEDS = frozenset({"request.reason", "request.protocols.name", "request.member_id"}) | frozenset(
+    {"request.topics.partitions.committed_metadata"}
+)
+"""The fields that are looked at, for :class:`~captures.exchanges.projected.ProjectedExchanges`."""
+
+Used = tuple[str, int, int]
+"""Broker, API key, version."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a client did.
+
+    :ivar used: with the number of the first exchange
+    :ivar marks: library -> what gave it away
+    :ivar whole: whether a connection was captured from its beginning
+    """
+
+    used: dict[Used, int] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
+    asks: bool = False
+    whole: bool = False
+
+
+class Fingerprints:
+    """Collects what gives clients away.
+
+    :param capture: tells which connections were captured from their beginning; without it, that is not known
+    """
+
+    def __init__(self, capture: Capture | None = None) -> None:
+        self._capture = capture
+        self._offered: dict[str, dict[int, int]] = {}
+        self._clients: dict[str, _Seen] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        key, version = exchange.api_key, exchange.version
+        if key is None or version is None or Flag.ORPHAN in exchange.flag:
+            return
+        seen = self._clients.get(client_name(exchange))
+        if seen is None:
+            seen = self._clients[client_name(exchange)] = _Seen()
+        if (exchange.broker, key, version) not in seen.used:
+            self._first(seen, exchange, key, version)
+        request = exchange.request.value if exchange.request else None
+        if not request:
+            return
+        if key == _JOIN_GROUP:
+            _joined(seen, request)
+        elif key == _OFFSET_COMMIT:
+            _committed(seen, request)
+
+    def _first(self, seen: _Seen, exchange: Exchange, key: int, version: int) -> None:
+        seen.used[exchange.broker, key, version] = exchange.number
+        if key == _API_VERSIONS:
+            seen.asks = True
+            self._offer(exchange)
+        if self._capture is not None:
+            seen.whole |= int(self._capture.connections.syn_time[exchange.connection]) >= 0
+
+    def _offer(self, exchange: Exchange) -> None:
+        response = exchange.response.value if exchange.response else None
+        if response and not number(response, "error_code", 0):
+            self._offered[exchange.broker] = {
+                number(row, "api_key"): number(row, "max_version") for row in rows(response, "api_keys")
+            }
+
+    def guess(self, client: str, client_id: str | None) -> Library | None:
+        """Return the library that a client is likely to be; None if nothing tells.
+
+        :param client: its name, as :func:`~captures.analysis.introductions.client_name` has it
+        """
+        seen = self._clients.get(client) or _Seen()
+        marks = dict(seen.marks)
+        named = by_client_id(client_id) if client_id else None
+        if named is not None:
+            marks[named.name] = named.why
+        if len(marks) > 1:
+            return None
+        fits = list(self._fitting(seen)) if seen.used else []
+        for library, why in marks.items():
+            mine = [each for each in fits if each.library == library]
+            release = named.release if named is not None and named.release else _releases(mine)
+            return Library(library, release, why=why)
+        libraries = {each.library for each in fits}
+        apis = {key for _, key, _ in seen.used} - _NEVER_TELLING
+        if len(libraries) != 1 or len(apis) < _ENOUGH:
+            return None
+        return Library(libraries.pop(), _releases(fits), why=f"the versions it uses of {len(apis)} APIs")
+
+    def _fitting(self, seen: _Seen) -> Iterable[Speaks]:
+        """Return the known releases that would have used the same versions."""
+        for speaks in (*java_releases(), *OTHERS):
+            if speaks.asks != seen.asks and (seen.asks or seen.whole):
+                continue
+            if _asks_alike(speaks, seen) and all(self._fits(speaks, *used) for used in seen.used):
+                yield speaks
+
+    def _fits(self, speaks: Speaks, broker: str, key: int, version: int) -> bool:
+        if key in _NEVER_TELLING:
+            return True
+        if key not in speaks.least:  # all that a Java client could use is known, of others only what was seen
+            return speaks.library != JAVA
+        if (key, version) in speaks.may_use and version <= speaks.most[key]:
+            return True
+        if not speaks.asks:
+            return version == speaks.least[key]
+        offered = self._offered.get(broker, {}).get(key)
+        if offered is None:  # the broker may be older than the client
+            return version <= speaks.most[key]
+        if version < offered:
+            return speaks.least[key] <= version <= speaks.most[key]
+        return version <= speaks.most[key]
+
+
+def _asks_alike(speaks: Speaks, seen: _Seen) -> bool:
+    """Tell whether a release would have asked in this version of ApiVersions first.
+
+    A broker that does not know it is asked again in an older one (KIP-511); with SASL the Java client begins with 0.
+    """
+    asked = max((version for _, key, version in seen.used if key == _API_VERSIONS), default=0)
+    most = speaks.most.get(_API_VERSIONS)
+    return not asked or most is None or speaks.least[_API_VERSIONS] <= asked <= most
+
+
+def _joined(seen: _Seen, request: Body) -> None:
+    reason = text(request, "reason")
+    if reason.startswith(_JAVA_REASONS):
+        seen.marks[JAVA] = f"it joins its group with the reason {reason!r}"
+    elif reason == _FRANZ_GO_REASON:
+        seen.marks[FRANZ_GO] = f"it joins its group with the reason {reason!r}"
+    if any(row.get("name") == _KAFKAJS_PROTOCOL for row in rows(request, "protocols")):
+        seen.marks[KAFKAJS] = f"its assignor is called {_KAFKAJS_PROTOCOL}"
+
+
+def _committed(seen: _Seen, request: Body) -> None:
+    member = text(request, "member_id")
+    if not member or FRANZ_GO in seen.marks:
+        return
+    for topic in rows(request, "topics"):
+        for row in rows(topic, "partitions"):
+            if row.get("committed_metadata") == member:
+                seen.marks[FRANZ_GO] = "its commits carry its member ID as metadata"
+                return
+
+
+def _releases(fits: list[Speaks]) -> str:
+    """Return the releases that fit, of one library, in order: ``2.1-2.8``; empty if that is not known."""
+    names = [name for name, _ in groupby(fits, lambda each: each.release)]
+    if not names or "" in names:
+        return ""
+    ends = names[0].partition("-")[0], names[-1].rpartition("-")[2]
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)

@@ -1,0 +1,367 @@
+"""The clients of a capture: who they are, what they run, and how they are configured, as far as that shows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from captures.analysis.clients import batching
+from captures.analysis.clients.dangers import danger_of
+from captures.analysis.clients.defaults import defaults_of
+from captures.analysis.clients.fields import Fields
+from captures.analysis.clients.fingerprints import Fingerprints
+from captures.analysis.clients.libraries import KAFKAJS, Library, told_library
+from captures.analysis.clients.links import Links, failed_attempts, idle_before_close
+from captures.analysis.clients.missing import missing
+from captures.analysis.clients.notation import own_name, written
+from captures.analysis.clients.rhythm import Rhythm
+from captures.analysis.clients.settings import (
+    COMMON,
+    CONSUMER_KEYS,
+    PRODUCE,
+    SHARE_KEYS,
+    How,
+    Setting,
+    alike,
+    by_key,
+)
+from captures.analysis.introductions import ConnectionKey, Introductions, client_name, connection_key
+from captures.exchanges import Capture, Exchange, Flag, rfc3339
+
+_NO_DEFAULT = frozenset({"client.id", "group.id", "sasl.mechanism"})
+"""Settings that somebody set if they are there at all."""
+_BETWEEN_BATCHES = frozenset({"heartbeat.interval.ms", "enable.auto.commit", "auto.commit.interval.ms"})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A setting as it is shown: in the library's own words, with its default, and what may come of it.
+
+    :ivar name: what the library calls it
+    :ivar text: its value as the library's configuration has it; empty if it is not set, or not seen
+    :ivar others: likewise, of further values, with how often these were seen
+    :ivar default: likewise; None if it is not known
+    :ivar changed: whether it is not the default; None if that cannot be told
+    :ivar danger: what may come of it, empty if nothing
+    """
+
+    setting: Setting
+    name: str
+    text: str
+    others: list[tuple[str, int]]
+    default: str | None
+    changed: bool | None
+    danger: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/clients.md``."""
+        setting = self.setting
+        return {
+            "key": setting.key,
+            "name": self.name,
+            "value": setting.value,
+            "text": self.text,
+            "how": setting.how.value,
+            "at_least": setting.at_least,
+            "count": setting.count,
+            "exchanges": list(setting.evidence),
+            "others": [{"value": value, "count": count} for value, count in setting.others],
+            "note": setting.note or None,
+            "default": self.default,
+            "changed": self.changed,
+            "danger": self.danger or None,
+        }
+
+
+@dataclass(slots=True)
+class Client:
+    """One client: whoever has one client ID; those without one are told apart by their host.
+
+    Frames without a client ID, such as raw SASL tokens, count for the client of their connection.
+
+    :ivar name: the client ID, or the host
+    :ivar library: what it runs; None if that is not known
+    :ivar software: names and versions as ApiVersions tells them, most connections first
+    :ivar principals: what SASL shows, with the mechanism: ``alice (SCRAM-SHA-256)``
+    :ivar hosts: its addresses, without ports
+    :ivar brokers: ``host:port`` of those it talked to
+    :ivar roles: producer, consumer, share consumer, connect group, replica ...
+    :ivar first: ns since the epoch, of its first exchange
+    :ivar last: of its last
+    """
+
+    name: str
+    client_id: str | None
+    library: Library | None = None
+    software: list[str] = field(default_factory=list)
+    principals: list[str] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    brokers: list[str] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
+    connections: int = 0
+    exchanges: int = 0
+    first: int = 0
+    last: int = 0
+    settings: list[Told] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/clients.md``."""
+        library = self.library
+        return {
+            "client": self.name,
+            "client_id": self.client_id,
+            "library": None
+            if library is None
+            else {
+                "name": library.name,
+                "release": library.release or None,
+                "told": library.told,
+                "why": library.why,
+            },
+            "software": self.software,
+            "roles": self.roles,
+            "principals": self.principals,
+            "addresses": self.hosts,
+            "brokers": self.brokers,
+            "connections": self.connections,
+            "exchanges": self.exchanges,
+            "first": rfc3339(self.first),
+            "last": rfc3339(self.last),
+            "settings": [each.to_json() for each in self.settings],
+        }
+
+
+class Steady(NamedTuple):
+    """Exchanges of one client on one connection that were not looked into.
+
+    :ivar first: ns since the epoch, when the first of them began
+    :ivar last: likewise, when the last of them was over
+    :ivar number: of the last of them
+    """
+
+    key: ConnectionKey
+    client_id: str | None
+    exchanges: int
+    first: int
+    last: int
+    number: int
+
+
+@dataclass(slots=True)
+class _Contact:
+    """One client ID on one connection.
+
+    :ivar number: of its first exchange
+    :ivar first: ns since the epoch, when it began
+    :ivar last: when the last of its exchanges was over, and the number of that
+    """
+
+    number: int
+    first: int
+    count: int = 0
+    last: tuple[int, int] = (0, 0)
+
+
+class _Span(NamedTuple):
+    """How long a client talked on a connection, in ns since the epoch, and the last exchange of that."""
+
+    connection: int
+    first: int
+    last: int
+    number: int
+
+
+class Clients:
+    """Collects clients and their settings.
+
+    :param capture: tells what TCP and TLS show; without it, that is not known
+    """
+
+    def __init__(self, capture: Capture | None = None) -> None:
+        self._capture = capture
+        self._introductions = Introductions()
+        self._fingerprints = Fingerprints(capture)
+        self._fields: dict[str, Fields] = {}
+        self._rhythms: dict[str, Rhythm] = {}
+        self._contacts: dict[ConnectionKey, dict[str | None, _Contact]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange; those of a connection in their order, each once."""
+        over = exchange.time + max(exchange.latency or 0, 0)
+        key = connection_key(exchange)
+        self.count(Steady(key, exchange.client_id, 1, exchange.time, over, exchange.number))
+        self._introductions.add(exchange)
+        if exchange.api_key is None or Flag.ORPHAN in exchange.flag:
+            return
+        name = client_name(exchange)
+        self._fingerprints.add(exchange)
+        if name not in self._fields:
+            self._fields[name], self._rhythms[name] = Fields(), Rhythm()
+        self._fields[name].add(exchange)
+        self._rhythms[name].add(exchange)
+
+    def count(self, seen: Steady) -> None:
+        """Count exchanges that are not looked into."""
+        by_id = self._contacts.get(seen.key)
+        if by_id is None:
+            by_id = self._contacts[seen.key] = {}
+        contact = by_id.get(seen.client_id)
+        if contact is None:
+            contact = by_id[seen.client_id] = _Contact(seen.number, seen.first)
+        contact.count += seen.exchanges
+        contact.first = min(contact.first, seen.first)
+        contact.last = max(contact.last, (seen.last, seen.number))
+
+    def result(self) -> list[Client]:
+        """Return the clients, the one with the most exchanges first."""
+        clients = self._inventory()
+        links = self._links(clients)
+        for name, client in clients.items():
+            self._describe(client, links.get(name) or Links())
+        return sorted(clients.values(), key=lambda client: (-client.exchanges, client.name))
+
+    def _inventory(self) -> dict[str, Client]:
+        clients: dict[str, Client] = {}
+        told: dict[str, Counter[str]] = defaultdict(Counter)
+        principals: dict[str, Counter[str]] = defaultdict(Counter)
+        for key, by_id in self._contacts.items():
+            intro = self._introductions.of(key)
+            for name, contacts in _owners(key, by_id).items():
+                first = min(contact.first for _, contact in contacts)
+                client = clients.get(name)
+                if client is None:
+                    client = clients[name] = Client(name, contacts[0][0], first=first)
+                _count(client, key, [contact for _, contact in contacts])
+                if intro.software:
+                    told[name][intro.software] += 1
+                if intro.principal:
+                    principals[name][f"{intro.principal} ({intro.mechanism})"] += 1
+        for name, client in clients.items():
+            client.software = [software for software, _ in told[name].most_common()]
+            client.principals = [principal for principal, _ in principals[name].most_common()]
+        return clients
+
+    def _describe(self, client: Client, links: Links) -> None:
+        """Tell library, roles and settings of a client."""
+        fields = self._fields.get(client.name) or Fields()
+        rhythm = self._rhythms.get(client.name) or Rhythm()
+        if client.software:
+            client.library = told_library(client.software[0])
+        else:
+            client.library = self._fingerprints.guess(client.name, client.client_id)
+        client.roles = fields.roles.names()
+        read = [
+            batching.compression(each, fields.batches, client.library)
+            if each.key == "compression.type"
+            else each
+            for each in (*fields.settings(), *links.settings())
+        ]
+        if client.client_id is not None:
+            read.append(Setting("client.id", client.client_id, How.READ, client.exchanges))
+        estimates = [*batching.estimates(fields.batches), *rhythm.settings(streams=fields.roles.is_streams)]
+        known = by_key([*_timed(estimates, client.library), *read])
+        settings = [known.get(key) or Setting(key, note=missing(key, fields)) for key in _keys(fields, known)]
+        client.settings = list(_told(settings, client.library))
+
+    def _links(self, clients: dict[str, Client]) -> dict[str, Links]:
+        """Return what connections tell, by client."""
+        links: dict[str, Links] = defaultdict(Links)
+        capture = self._capture
+        tls = set(capture.decryption.tls) if capture is not None else set()
+        spans: dict[str, list[_Span]] = defaultdict(list)
+        for key, by_id in self._contacts.items():
+            for name, contacts in _owners(key, by_id).items():
+                number = min(contact.number for _, contact in contacts)
+                links[name].secured(self._introductions.of(key), number, tls=key.connection in tls)
+                first = min(contact.first for _, contact in contacts)
+                spans[name].append(
+                    _Span(key.connection, first, *max(contact.last for _, contact in contacts))
+                )
+        if capture is not None:
+            for name, mine in spans.items():
+                for each in mine:
+                    others = ((other.first, other.last) for other in mine if other is not each)
+                    idle = idle_before_close(capture, each.connection, each.last, others)
+                    if idle is not None:
+                        links[name].idle.add(idle, each.number)
+            alone = _alone(clients.values())
+            for host, delay in failed_attempts(capture):
+                if host in alone:
+                    links[alone[host]].reconnects.add(delay, 0)
+        return links
+
+
+def _owners(
+    key: ConnectionKey, by_id: dict[str | None, _Contact]
+) -> dict[str, list[tuple[str | None, _Contact]]]:
+    """Return what was said on a connection by client; what has no client ID belongs to one that has."""
+    alone = next((client_id for client_id in by_id if client_id), None)
+    found: dict[str, list[tuple[str | None, _Contact]]] = {}
+    for client_id, contact in by_id.items():
+        owner = client_id or alone
+        found.setdefault(owner or key.client.rpartition(":")[0], []).append((owner, contact))
+    return found
+
+
+def _count(client: Client, key: ConnectionKey, contacts: list[_Contact]) -> None:
+    client.connections += 1
+    client.exchanges += sum(contact.count for contact in contacts)
+    client.first = min(client.first, *(contact.first for contact in contacts))
+    client.last = max(client.last, *(contact.last[0] for contact in contacts))
+    host = key.client.rpartition(":")[0]
+    if host not in client.hosts:
+        client.hosts.append(host)
+    if key.broker not in client.brokers:
+        client.brokers.append(key.broker)
+
+
+def _timed(estimates: list[Setting], library: Library | None) -> list[Setting]:
+    """Leave out what a library does not do by a timer: KafkaJS beats and commits between batches."""
+    if library is None or library.name != KAFKAJS:
+        return estimates
+    return [setting for setting in estimates if setting.key not in _BETWEEN_BATCHES]
+
+
+def _alone(clients: Iterable[Client]) -> dict[str, str]:
+    """Return the hosts with a single client: attempts to connect that fail tell no more than the host."""
+    by_host: dict[str, list[str]] = {}
+    for client in clients:
+        for host in client.hosts:
+            by_host.setdefault(host, []).append(client.name)
+    return {host: names[0] for host, names in by_host.items() if len(names) == 1}
+
+
+def _keys(fields: Fields, known: dict[str, Setting]) -> list[str]:
+    """Return the settings that such a client has, and those that were seen of it otherwise, in their order."""
+    roles = fields.roles
+    keys = list(COMMON)
+    if roles.consumes:
+        keys += SHARE_KEYS if roles.group_protocol == "share" else CONSUMER_KEYS
+    if roles.produces:
+        keys += PRODUCE
+    return [*keys, *sorted(set(known) - set(keys))]
+
+
+def _told(settings: list[Setting], library: Library | None) -> Iterator[Told]:
+    name = library.name if library is not None else None
+    defaults = defaults_of(library)
+    known = by_key(settings)
+    for setting in settings:
+        has_default = setting.key in defaults
+        default = defaults.get(setting.key)
+        changed = None
+        if setting.how is not How.NOT_SEEN and has_default:
+            changed = bool(setting.others) or not alike(setting, default)
+        elif setting.how is not How.NOT_SEEN and setting.key in _NO_DEFAULT:
+            changed = True
+        yield Told(
+            setting,
+            own_name(name, setting.key),
+            written(name, setting.key, setting.value),
+            [(written(name, setting.key, value), count) for value, count in setting.others],
+            written(name, setting.key, default) if has_default else None,
+            changed,
+            danger_of(setting, known),
+        )

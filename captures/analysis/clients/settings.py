@@ -1,0 +1,158 @@
+"""Settings of a client: which there are, and how each is known.
+
+Settings go by the names of the Java client here (``ConsumerConfig.java``, ``ProducerConfig.java``), whatever the
+library; :mod:`~captures.analysis.clients.notation` has the names that the library itself uses. Values are those of
+properties files: durations in ms, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+MOST_EVIDENCE = 3
+"""Numbers of exchanges that are kept to show where a value comes from."""
+_MOST_VALUES = 16
+"""Values of a setting that are told apart; a client has one, unless several are called the same."""
+
+GROUP = (
+    "group.id",
+    "group.protocol",
+    "group.instance.id",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "partition.assignment.strategy",
+)
+COMMIT = ("enable.auto.commit", "auto.commit.interval.ms")
+FETCH = (
+    "client.rack",
+    "isolation.level",
+    "fetch.min.bytes",
+    "fetch.max.wait.ms",
+    "fetch.max.bytes",
+    "max.partition.fetch.bytes",
+    "allow.auto.create.topics",
+)
+PRODUCE = (
+    "acks",
+    "enable.idempotence",
+    "request.timeout.ms",
+    "compression.type",
+    "linger.ms",
+    "batch.size",
+    "transactional.id",
+    "transaction.timeout.ms",
+)
+COMMON = (
+    "client.id",
+    "security.protocol",
+    "sasl.mechanism",
+    "metadata.max.age.ms",
+    "retry.backoff.ms",
+    "reconnect.backoff.ms",
+    "connections.max.idle.ms",
+)
+
+CONSUMER_KEYS = (*GROUP, *COMMIT, *FETCH)
+SHARE_KEYS = ("group.id", "client.rack", "fetch.min.bytes", "fetch.max.wait.ms", "fetch.max.bytes")
+"""What share consumers have (KIP-932)."""
+
+Value = str | int | None
+"""None: the client says that it is not set."""
+
+
+class How(Enum):
+    """How a value is known."""
+
+    READ = "read"
+    """From a field of a request."""
+    ESTIMATED = "estimated"
+    """From when requests are sent, and how large they are."""
+    NOT_SEEN = "not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a client.
+
+    :ivar key: the name that the Java client has for it
+    :ivar value: the one seen most often; None if it is not set, or not seen
+    :ivar count: exchanges, or intervals, that the value comes from
+    :ivar evidence: numbers of the first of these exchanges
+    :ivar others: further values that were seen, with how often: several clients of one name, or one that was restarted
+    :ivar note: what an estimate comes from, or why there is nothing
+    :ivar at_least: whether the value is only what the setting is not below
+    """
+
+    key: str
+    value: Value = None
+    how: How = How.NOT_SEEN
+    count: int = 0
+    evidence: tuple[int, ...] = ()
+    others: tuple[tuple[Value, int], ...] = ()
+    note: str = ""
+    at_least: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    count: int = 0
+    evidence: list[int] = field(default_factory=list)
+
+
+class Values:
+    """The values of one setting that fields showed."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen: dict[Value, _Seen] = {}
+
+    def add(self, value: Value, number: int) -> None:
+        """Count a value.
+
+        :param number: of the exchange that shows it
+        """
+        seen = self._seen.get(value)
+        if seen is None:
+            if len(self._seen) >= _MOST_VALUES:
+                return
+            seen = self._seen[value] = _Seen()
+        seen.count += 1
+        if len(seen.evidence) < MOST_EVIDENCE:
+            seen.evidence.append(number)
+
+    def setting(self, key: str, *, weakest: Value = None) -> Setting:
+        """Return what they come to; the most frequent value counts, the first of several that are as frequent.
+
+        :param weakest: a value that counts only where there is no other
+        """
+        ordered = sorted(self._seen.items(), key=lambda item: (item[0] == weakest, -item[1].count))
+        (value, best), *rest = ordered
+        others = tuple((other, seen.count) for other, seen in rest)
+        return Setting(key, value, How.READ, best.count, tuple(best.evidence), others)
+
+
+def by_key(settings: Sequence[Setting]) -> dict[str, Setting]:
+    """Return settings by their keys."""
+    return {setting.key: setting for setting in settings}
+
+
+_ESTIMATE_MARGIN = 0.1
+_JITTER = 0.25
+"""Back-offs are made longer or shorter at random by a fifth (KIP-144, KIP-580)."""
+_LEAST_MARGIN = 2
+"""ms, or bytes."""
+
+
+def alike(setting: Setting, default: Value) -> bool:
+    """Tell whether a setting has a value, as far as that is known; an estimate has it if it is near."""
+    value = setting.value
+    if setting.how is not How.ESTIMATED or not isinstance(value, int) or not isinstance(default, int):
+        return value == default
+    if setting.at_least:
+        return value <= default
+    margin = _JITTER if setting.key.endswith(".backoff.ms") else _ESTIMATE_MARGIN
+    return abs(value - default) <= max(margin * default, _LEAST_MARGIN)

@@ -1,0 +1,79 @@
+"""Puts all differences of two sides in one order, with a sentence on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.analysis.comparison.events import finding_differences, rebalance_differences
+from captures.analysis.comparison.model import Comparison, Difference
+from captures.analysis.comparison.parties import client_differences, version_differences
+from captures.analysis.comparison.rates import rate_differences
+from captures.analysis.comparison.settings import setting_differences
+from captures.analysis.comparison.side import Side
+from captures.analysis.comparison.times import latency_differences
+from captures.analysis.groups.model import GroupTimeline
+from captures.meaning import words
+from captures.moments import span
+
+NANOSECONDS = 1_000_000_000
+_LITTLE = 100
+"""Exchanges below which a side tells little."""
+_UNEQUAL = 10.0
+_IN_THE_SENTENCE = 2
+
+
+def compare_sides(good: Side, bad: Side, timelines: Sequence[GroupTimeline] | None = None) -> Comparison:
+    """Return all that differs.
+
+    :param timelines: groups of the whole capture, where both sides are of one; None: each side has its own
+    """
+    if not (good.facts().exchanges and bad.facts().exchanges):
+        return Comparison(good.facts(), bad.facts(), _nothing(good, bad), [])
+    rebalances = good.rebalances(timelines), bad.rebalances(timelines)
+    differences = [
+        *finding_differences(good, bad),
+        *rebalance_differences(good, bad, rebalances),
+        *latency_differences(good, bad),
+        *rate_differences(good, bad),
+        *client_differences(good, bad),
+        *setting_differences(good, bad),
+        *version_differences(good, bad),
+    ]
+    differences.sort(key=lambda each: (not each.certain, -each.score, each.aspect, each.subject))
+    return Comparison(good.facts(), bad.facts(), _sentence(differences), differences, _notes(good, bad))
+
+
+def _nothing(good: Side, bad: Side) -> str:
+    empty = words.listed(dict.fromkeys(side.label for side in (good, bad) if not side.facts().exchanges))
+    return f"There is nothing in {empty}, so there is nothing to compare."
+
+
+def _sentence(differences: list[Difference]) -> str:
+    certain = [each for each in differences if each.certain]
+    unsure = len(differences) - len(certain)
+    rest = f"; {unsure:,} more may differ, with too little data to be sure" if unsure else ""
+    if not certain:
+        return f"Nothing differs that the data would prove{rest}."
+    most = "; ".join(each.sentence.rstrip(".") for each in certain[:_IN_THE_SENTENCE])
+    said = words.counted(len(certain), "difference")
+    return f"{said}{rest}. The largest: {most}."
+
+
+def _notes(good: Side, bad: Side) -> list[str]:
+    notes = []
+    for name, side in (("good", good), ("bad", bad)):
+        facts = side.facts()
+        if facts.exchanges < _LITTLE:
+            notes.append(
+                f"{name} has {words.counted(facts.exchanges, 'exchange')}: only large differences can be told"
+            )
+        if facts.exchanges and not facts.seconds:
+            notes.append(f"{name} is a single moment: no rates can be told")
+    lengths = good.seconds, bad.seconds
+    if min(lengths) > 0 and max(lengths) > _UNEQUAL * min(lengths):
+        both = [span(round(each * NANOSECONDS)) for each in lengths]
+        notes.append(
+            f"good goes on for {both[0]}, bad for {both[1]}: what happens seldom, or only as clients "
+            "start, may seem to differ"
+        )
+    return notes

@@ -1,0 +1,91 @@
+"""Counts of things over time, in bounded memory: how many there were, and how they were spread."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+MOST_SLICES = 64
+_FIRST_WIDTH = 1_000_000
+"""ns."""
+MOST_EXAMPLES = 5
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(slots=True)
+class _Counted:
+    total: int = 0
+    slices: dict[int, int] = field(default_factory=dict)
+    examples: list[int] = field(default_factory=list)
+
+
+class Rhythm(Generic[Key]):
+    """Counts by key and slice of time; slices get wider as the time to be covered does.
+
+    However long it goes on, a key takes at most :data:`MOST_SLICES` counts and :data:`MOST_EXAMPLES` numbers.
+    """
+
+    def __init__(self) -> None:
+        self._width = _FIRST_WIDTH
+        self._begin = self._end = 0
+        self._keys: dict[Key, _Counted] = {}
+
+    def cover(self, time: int) -> None:
+        """Let the time go on to a moment, in ns since the epoch, whether anything is counted there or not."""
+        if not self._end:
+            self._begin = self._end = time
+        elif self._begin <= time <= self._end:
+            return
+        self._begin, self._end = min(self._begin, time), max(self._end, time)
+        factor = 1
+        while self._end // (self._width * factor) - self._begin // (self._width * factor) >= MOST_SLICES:
+            factor *= 2
+        if factor > 1:
+            self._widen(factor)
+
+    def add(self, key: Key, time: int, number: int, count: int = 1) -> None:
+        """Count what an exchange shows.
+
+        :param number: of the exchange
+        """
+        self.cover(time)
+        counted = self._keys.get(key)
+        if counted is None:
+            counted = self._keys[key] = _Counted()
+        counted.total += count
+        at = time // self._width
+        counted.slices[at] = counted.slices.get(at, 0) + count
+        if len(counted.examples) < MOST_EXAMPLES:
+            counted.examples.append(number)
+
+    def kinds(self) -> set[Key]:
+        """Return all that was counted."""
+        return set(self._keys)
+
+    def total(self, key: Key) -> int:
+        """Return how many there were."""
+        counted = self._keys.get(key)
+        return 0 if counted is None else counted.total
+
+    def examples(self, key: Key) -> tuple[int, ...]:
+        """Return numbers of the first exchanges that show it."""
+        counted = self._keys.get(key)
+        return () if counted is None else tuple(counted.examples)
+
+    def slices(self, key: Key) -> list[int]:
+        """Return how many there were in each slice, from the first moment to the last that was covered."""
+        counted = self._keys.get(key)
+        if counted is None:
+            return []
+        first, last = self._begin // self._width, self._end // self._width
+        return [counted.slices.get(at, 0) for at in range(first, last + 1)]
+
+    def _widen(self, factor: int) -> None:
+        self._width *= factor
+        for counted in self._keys.values():
+            merged: dict[int, int] = {}
+            for at, count in counted.slices.items():
+                merged[at // factor] = merged.get(at // factor, 0) + count
+            counted.slices = merged

@@ -1,0 +1,64 @@
+"""Differences of the settings of clients that are on both sides, as far as they show on the wire."""
+
+from __future__ import annotations
+
+from captures.analysis.clients.inventory import Client, Told
+from captures.analysis.clients.settings import How, alike
+from captures.analysis.comparison.model import Aspect, Difference, Shown
+from captures.analysis.comparison.side import Side
+
+_READ, _ESTIMATED, _DANGEROUS = 3.0, 0.5, 2.0
+_NEVER = frozenset({"client.id"})
+"""What clients are told apart by."""
+
+
+def setting_differences(good: Side, bad: Side) -> list[Difference]:
+    """Return the settings that were seen on both sides, with other values.
+
+    Estimates from the rhythm of requests prove nothing, and are told as what may differ.
+    """
+    clients = {each.name: each for each in good.configured()}
+    found = []
+    for client in bad.configured():
+        before = clients.get(client.name)
+        if before is not None:
+            found += _of_client(before, client)
+    return found
+
+
+def _of_client(good: Client, bad: Client) -> list[Difference]:
+    known = {each.setting.key: each for each in good.settings if each.setting.how is not How.NOT_SEEN}
+    found = []
+    for after in bad.settings:
+        before = known.get(after.setting.key)
+        if before is not None and after.setting.how is not How.NOT_SEEN and after.setting.key not in _NEVER:
+            difference = _of_setting(bad.name, before, after)
+            if difference is not None:
+                found.append(difference)
+    return found
+
+
+def _of_setting(client: str, good: Told, bad: Told) -> Difference | None:
+    read = good.setting.how is How.READ and bad.setting.how is How.READ
+    if read and good.setting.value == bad.setting.value:
+        return None
+    if not read and (alike(bad.setting, good.setting.value) or alike(good.setting, bad.setting.value)):
+        return None
+    values = [each.text or "not set" for each in (good, bad)]
+    warning = f". {bad.danger[:1].upper()}{bad.danger[1:]}" if bad.danger and not good.danger else ""
+    estimated = "" if read else ", an estimate"
+    score = (_READ if read else _ESTIMATED) + (_DANGEROUS if warning else 0.0)
+    return Difference(
+        aspect=Aspect.SETTINGS,
+        subject=client,
+        what=bad.setting.key,
+        sentence=f"client {client}: {bad.name} is {values[0]} in good and {values[1]} in bad{estimated}{warning}",
+        good=_shown(good, values[0]),
+        bad=_shown(bad, values[1]),
+        score=score,
+        certain=read,
+    )
+
+
+def _shown(told: Told, text: str) -> Shown:
+    return Shown(text, count=told.setting.count, examples=tuple(told.setting.evidence))

@@ -1,0 +1,169 @@
+"""Values of the question what a broker of another release would do: what it serves, and the verdicts.
+
+They are made by :mod:`captures.analysis.compat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from captures.analysis.groups.vocabulary import Certainty
+from captures.analysis.negotiation import API_VERSIONS
+from captures.analysis.offered_versions import KAFKA_4_LEAST
+from captures.analysis.releases import TELEMETRY, BrokerRelease, Served
+from captures.analysis.version_matrix import Range
+from dissectors.apis import api_name
+
+_PRODUCE, _FETCH = 0, 1
+
+
+class Verdict(StrEnum):
+    """What would come of a request, the gravest first. The words are stable."""
+
+    REFUSED = "refused"
+    """There is no version that both speak."""
+    MISSING = "missing"
+    """The broker does not have the API, and the client will know that: it asks."""
+    UNKNOWN = "unknown"
+    """It depends on what the capture does not show."""
+    OLDER = "older"
+    """It is served, with an older version than the client used."""
+    SERVED = "served"
+    """It is served with the version that the client used, or a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The broker that is asked about.
+
+    :ivar name: ``Kafka 4.3``, or where the ranges are from
+    :ivar apis: API key -> what it serves
+    :ivar negotiates: whether it knows ApiVersions
+    :ivar release: None if it is known by its ranges only
+    """
+
+    name: str
+    apis: Mapping[int, Served]
+    negotiates: bool = True
+    release: BrokerRelease | None = None
+
+    @classmethod
+    def of_release(cls, release: BrokerRelease) -> Target:
+        """Return a broker of a release."""
+        return cls(release.name, release.apis, release.negotiates, release)
+
+    @classmethod
+    def of_ranges(cls, name: str, offers: list[dict[int, Range]]) -> Target:
+        """Return what all of some brokers serve, by what they announced.
+
+        A broker of Kafka 4 announces Produce from 0 on, and serves it from 3 on (KAFKA-18659).
+        """
+        common = set[int].intersection(*(set(each) for each in offers)) if offers else set()
+        found = {}
+        for key in sorted(common):
+            announced = max(each[key][0] for each in offers), min(each[key][1] for each in offers)
+            least = announced[0]
+            if key == _PRODUCE and any(
+                each.get(_FETCH, (0, 0))[0] >= KAFKA_4_LEAST["Fetch"] for each in offers
+            ):
+                least = max(least, KAFKA_4_LEAST["Produce"])
+            if least <= announced[1]:
+                found[key] = Served(announced, (least, announced[1]))
+        return cls(name, found, API_VERSIONS in found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVerdict:
+    """What would come of one API of one client.
+
+    :ivar used: version -> requests
+    :ivar serves: what the broker serves; None if it does not have the API
+    :ivar would_use: version that the client would use, as far as that can be told
+    :ivar or_higher: whether it may also be a higher one, since the client's own highest is not known
+    :ivar first: number of the first exchange
+    :ivar sentence: why
+    """
+
+    key: int
+    used: dict[int, int]
+    serves: Range | None
+    verdict: Verdict
+    certainty: Certainty
+    would_use: int | None
+    or_higher: bool
+    first: int
+    sentence: str
+
+    @property
+    def api(self) -> str:
+        """Name of the API."""
+        return api_name(self.key)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/compat.md``."""
+        serves = None if self.serves is None else {"min": self.serves[0], "max": self.serves[1]}
+        return {
+            "api": self.api,
+            "api_key": self.key,
+            "used": {str(version): count for version, count in self.used.items()},
+            "serves": serves,
+            "verdict": self.verdict,
+            "certainty": self.certainty,
+            "would_use": self.would_use,
+            "or_higher": self.or_higher,
+            "first": self.first,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClientVerdict:
+    """What would come of one client.
+
+    :ivar name: client ID, or address without one
+    :ivar software: names and versions that it told
+    :ivar guess: library and release that it looks like, where it told none; None if that is not known
+    :ivar asks: whether it asks for versions; None if the beginning of none of its connections was captured
+    :ivar apis: the gravest first, then by API key
+    """
+
+    name: str
+    software: list[str]
+    guess: str | None
+    hosts: list[str]
+    asks: bool | None
+    apis: list[ApiVerdict]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The gravest of all its APIs, but for telemetry, which every client does without."""
+        order = list(Verdict)
+        needed = [each.verdict for each in self.apis if each.key not in TELEMETRY]
+        return min(needed, key=order.index, default=Verdict.SERVED)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape documented in ``docs/compat.md``."""
+        return {
+            "client": self.name,
+            "software": self.software,
+            "guess": self.guess,
+            "hosts": self.hosts,
+            "asks_for_versions": self.asks,
+            "verdict": self.verdict,
+            "apis": [each.to_json() for each in self.apis],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All clients, those with the gravest verdict first.
+
+    :ivar brokers_left_out: names of those who are brokers or controllers themselves
+    """
+
+    target: Target
+    clients: list[ClientVerdict]
+    brokers_left_out: list[str] = field(default_factory=list)

@@ -1,0 +1,148 @@
+"""Records that fit what is sought, where they were found first, and the search for them in batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from captures.analysis.journey.ledger import Place
+from captures.analysis.journey.sought import Sought
+from dissectors.records import Batch, Record
+
+MOST_FOUND = 10_000
+"""Records that are told one by one; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record that fits.
+
+    :ivar send: row of :data:`~captures.analysis.journey.ledger.SENDS`; -1 if it was found in a Fetch
+    :ivar index: place among the records of what was sent, or in its batch, from 0
+    :ivar offset: -1 if it is not known from where it was found
+    """
+
+    place: Place
+    send: int
+    index: int
+    offset: int
+    record: Record
+    batch: BatchSeen
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSeen:
+    """What the header of a record's batch says; -1 where it says nothing.
+
+    :ivar size: bytes, with the header
+    :ivar records: announced; None in a compressed message set, which does not tell
+    """
+
+    magic: int
+    codec: str
+    size: int
+    records: int | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+
+    @classmethod
+    def of(cls, batch: Batch) -> BatchSeen:
+        """Return it from a header."""
+        return cls(
+            magic=batch.magic,
+            codec=batch.codec.name.lower(),
+            size=batch.size,
+            records=batch.count,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            transactional=batch.transactional,
+        )
+
+
+class Finds:
+    """Collects records that fit.
+
+    :ivar more: how many fitted beyond :data:`MOST_FOUND`
+    """
+
+    def __init__(self, sought: Sought) -> None:
+        self._sought = sought
+        self.found: list[Found] = []
+        self.more = 0
+
+    def in_sent(self, place: Place, send: int, base: int, batches: list[Batch]) -> None:
+        """Look at the records that a Produce sends to a partition.
+
+        :param send: row of what it sends
+        :param base: offset of the first record, -1 if it is not known
+        """
+        sought, index = self._sought, 0
+        for batch in batches:
+            count = counted(batch)
+            wanted = self._wanted(batch, index, base, count)
+            if wanted:
+                for at, record in enumerate(batch.read().records):
+                    offset = base + index + at if base >= 0 else -1
+                    if offset == sought.offset if sought.offset is not None else sought.fits(record):
+                        self._add(Found(place, send, index + at, offset, record, BatchSeen.of(batch)))
+            index += count
+
+    def _wanted(self, batch: Batch, index: int, base: int, count: int) -> bool:
+        offset = self._sought.offset
+        if offset is not None:
+            return base >= 0 and base + index <= offset < base + index + count
+        return self._sought.may_hold(batch)
+
+    def in_fetched(self, place: Place, batch: Batch) -> None:
+        """Look at the records of a batch that a Fetch brought."""
+        sought = self._sought
+        if sought.offset is not None:
+            if (
+                batch.control
+                or not (batch.magic < 2 or batch.base_offset <= sought.offset)
+                or (sought.offset > batch.last_offset)
+            ):
+                return
+        elif not sought.may_hold(batch):
+            return
+        for at, record in enumerate(batch.read().records):
+            if record.offset == sought.offset if sought.offset is not None else sought.fits(record):
+                self._add(Found(place, -1, at, record.offset, record, BatchSeen.of(batch)))
+
+    def move(self, place: Place, to: Place, shift: int) -> None:
+        """Follow the rows of a partition to another name.
+
+        :param shift: how many rows were there before
+        """
+        for at, each in enumerate(self.found):
+            if each.place == place:
+                send = each.send + shift if each.send >= 0 else -1
+                self.found[at] = replace(each, place=to, send=send)
+
+    def _add(self, found: Found) -> None:
+        if len(self.found) < MOST_FOUND:
+            self.found.append(found)
+        else:
+            self.more += 1
+
+
+def counted(batch: Batch) -> int:
+    """Return how many records a batch holds; a compressed message set has to be read for that."""
+    return len(batch.read().records) if batch.count is None else batch.count
+
+
+def offsets_of(batches: list[Batch], asked: int) -> tuple[int, int] | None:
+    """Return the first and last offset that a Fetch brings; None if it brings no records.
+
+    A compressed message set does not tell its first offset: then it is the one that was asked for.
+
+    :param asked: what lies before it comes only because batches come whole, and is dropped by the client
+    """
+    data = [batch for batch in batches if not batch.control and batch.last_offset >= asked]
+    if not data:
+        return None
+    first = data[0]
+    begin = asked if first.count is None and asked >= 0 else first.base_offset
+    return max(begin, asked), data[-1].last_offset

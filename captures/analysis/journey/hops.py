@@ -1,0 +1,189 @@
+"""The way of a record as a list of hops, each with its time, how long it took, and the exchange that shows it.
+
+What every view of a journey shows, on paper or on a screen. What is inferred says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from captures.analysis.journey.model import Attempt, Commit, Delivery, GroupStops, Journey, Moment, Settled
+from captures.meaning import words
+from dissectors.error_codes import error_name
+
+MOST_DELIVERIES = 5
+"""Deliveries to a group that are told one by one; if there are more, the last is told, too."""
+
+_ACKS = {0: "acks=0", 1: "acks=1", -1: "acks=all"}
+_DUPLICATE = 46
+_DONE = {
+    Settled.COMMITTED: "committed",
+    Settled.IN_TRANSACTION: "committed",
+    Settled.ACCEPTED: "accepted",
+    Settled.RELEASED: "released",
+    Settled.REJECTED: "rejected",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step.
+
+    :ivar name: what happened, in a word or two
+    :ivar time: ns since the epoch; None where it was not seen
+    :ivar wait: ns since the step before on its branch; None if that is not known
+    :ivar text: who and how
+    :ivar number: of the exchange that shows it; None if none does
+    :ivar branch: the group or consumer whose step it is; empty for what happened at the brokers
+    :ivar odd: whether it is worth a second look
+    """
+
+    name: str
+    time: int | None
+    wait: int | None
+    text: str
+    number: int | None
+    branch: str = ""
+    odd: bool = False
+
+
+def hops(journey: Journey) -> list[Hop]:
+    """Return the steps of a record: those at the brokers by time, then group by group."""
+    at_brokers = sorted(_at_brokers(journey), key=lambda item: item[0])
+    first = at_brokers[0][0] if at_brokers else 0
+    timed = [
+        hop if hop.time in (None, first) else replace(hop, wait=time - first) for time, hop in at_brokers
+    ]
+    since = journey.acknowledged.answered if journey.acknowledged else journey.sent
+    return [*timed, *(hop for each in journey.groups for hop in _in_group(each, since))]
+
+
+# ---------------------------------------------------------------- at the brokers
+def _at_brokers(journey: Journey) -> Iterator[tuple[int, Hop]]:
+    """Yield hops with the time by which they are put in order."""
+    confirmed = False
+    for index, attempt in enumerate(journey.attempts):
+        again = " again" if index else ""
+        acks = _ACKS.get(attempt.acks, f"acks={attempt.acks}")
+        said = f"{words.line(attempt.client)} {attempt.address} to {attempt.broker}, {acks}"
+        sent = Hop(f"sent{again}", attempt.sent, None, said, attempt.number, odd=bool(index))
+        yield attempt.sent, sent
+        answer = _answer(journey, attempt, again=confirmed)
+        if answer is not None:
+            yield answer.time or attempt.sent, answer
+        confirmed |= attempt.answered is not None and not attempt.error
+    if journey.copies:
+        offsets = ", ".join(map(str, journey.copies))
+        last = journey.attempts[-1]
+        text = f"the log has it at offset {offsets}, too"
+        yield last.sent, Hop("doubled", None, None, text, last.number, odd=True)
+    if journey.readable is not None:
+        yield _told("readable", journey.readable, "a Fetch told a high watermark above it")
+    if journey.stable is not None and journey.transaction is not None:
+        yield _told(
+            "stable", journey.stable, "a Fetch told a last stable offset above it: the transaction is decided"
+        )
+    for node, moment in journey.replicas.items():
+        yield _told("replicated", moment, f"to broker {node}")
+    for hop in _transaction(journey):
+        yield hop.time or 0, hop
+
+
+def _told(name: str, moment: Moment, text: str) -> tuple[int, Hop]:
+    return moment.time, Hop(name, moment.time, None, text, moment.number)
+
+
+def _answer(journey: Journey, attempt: Attempt, *, again: bool) -> Hop | None:
+    number = attempt.number
+    if attempt.answered is None:
+        if attempt.found_at is not None:
+            text = f"no answer tells: a batch of the same checksum was fetched at offset {attempt.found_at} (inferred)"
+            return Hop("written", None, None, text, None, odd=attempt.acks != 0)
+        return Hop("no answer", None, None, "in this capture", number, odd=True) if attempt.acks else None
+    if attempt.error == _DUPLICATE:
+        return Hop("duplicate", attempt.answered, None, "the broker had the batch already", number, odd=True)
+    if attempt.error:
+        return Hop("refused", attempt.answered, None, error_name(attempt.error), number, odd=True)
+    others = [each for each in journey.attempts if each.sent < attempt.sent]
+    had = again and attempt.base_offset in [each.base_offset for each in others]
+    text = f"batch at offset {attempt.base_offset}" + (", which the broker had already" if had else "")
+    return Hop("acknowledged", attempt.answered, None, text, number, odd=again)
+
+
+def _transaction(journey: Journey) -> Iterator[Hop]:
+    found = journey.transaction
+    if found is None:
+        return
+    name = words.line(found.transactional_id or f"producer {found.producer_id}")
+    how, odd = ("commit", False) if found.committed else ("abort", True)
+    if found.ended is not None:
+        yield Hop(f"{how} asked", found.ended.time, None, f"EndTxn of {name}", found.ended.number, odd=odd)
+    if found.ended is not None and found.end_answered is not None:
+        done = "committed" if found.committed else "aborted"
+        text = f"EndTxn of {name} answered"
+        yield Hop(done, found.end_answered, None, text, found.ended.number, odd=odd)
+    for moment, text in (
+        (found.written, "WriteTxnMarkers: the coordinator has the leader write it"),
+        (found.marker, f"at offset {found.marker_offset}, as a Fetch brought it first"),
+    ):
+        if moment is not None:
+            yield Hop(f"{how} marker", moment.time, None, text, moment.number, odd=odd)
+
+
+# ---------------------------------------------------------------- in groups
+def _in_group(group: GroupStops, since: int | None) -> Iterator[Hop]:
+    branch = title(group)
+    if group.committed_before is not None:
+        yield _done(group.committed_before, None, branch, "before it was delivered in this capture", odd=True)
+    shown = group.deliveries
+    if len(shown) > MOST_DELIVERIES + 1:
+        shown = [*shown[:MOST_DELIVERIES], shown[-1]]
+    before = since
+    for index, delivery in enumerate(shown):
+        left = len(group.deliveries) - len(shown) if index == MOST_DELIVERIES else 0
+        text = _receiver(group, delivery) + (f", after {left:,} deliveries more" if left else "")
+        name = "delivered again" if index or delivery.times > 1 else "delivered"
+        wait = None if before is None else delivery.time - before
+        yield Hop(name, delivery.time, wait, text, delivery.number, branch, odd=name != "delivered")
+        before = delivery.time
+    if group.commit is not None:
+        first = group.deliveries[0].time if group.deliveries else None
+        yield _done(group.commit, first, branch, "", odd=group.commit.kind > Settled.ACCEPTED)
+    elif group.group is not None and group.deliveries:
+        missing = (
+            "nothing settles it in this capture" if group.shares else "no commit above it in this capture"
+        )
+        yield Hop(
+            "not committed" if not group.shares else "open", None, None, missing, None, branch, odd=True
+        )
+
+
+def _receiver(group: GroupStops, delivery: Delivery) -> str:
+    who = f"to {words.line(delivery.client)} {delivery.address}"
+    if delivery.member:
+        inferred = "" if group.shares else " (inferred)"
+        who += f", member {words.member(delivery.member)}{inferred}"
+    if delivery.times > 1:
+        who += f", delivery {delivery.times}"
+    return who + (", read_committed" if delivery.committed_only else "")
+
+
+def _done(commit: Commit, since: int | None, branch: str, more: str, *, odd: bool) -> Hop:
+    said = []
+    if commit.offset is not None:
+        said.append(f"offset {commit.offset}")
+    if commit.kind is Settled.IN_TRANSACTION:
+        said.append("in a transaction")
+    if commit.member:
+        said.append(f"by member {words.member(commit.member)}")
+    said.append(more)
+    wait = None if since is None else commit.time - since
+    return Hop(_DONE[commit.kind], commit.time, wait, words.listed(said), commit.number, branch, odd)
+
+
+def title(group: GroupStops) -> str:
+    """Return what a branch is called."""
+    if group.group is None:
+        return f"consumer {words.line(group.client)}, no group known"
+    return f"{'share group' if group.shares else 'group'} {words.line(group.group)}"

@@ -1,0 +1,299 @@
+"""The way of records through a cluster: what is sought, and all that a capture tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.analysis.introductions import client_name
+from captures.analysis.journey.committing import Committing
+from captures.analysis.journey.fetching import Deliveries
+from captures.analysis.journey.found import Finds
+from captures.analysis.journey.ledger import Ledger, PartitionLog, Place, Sender
+from captures.analysis.journey.model import Journey, TopicWaits
+from captures.analysis.journey.producing import Producing, Sent
+from captures.analysis.journey.sought import Sought
+from captures.analysis.journey.stories import Stories
+from captures.analysis.journey.transactions import Transactions
+from captures.analysis.journey.waits import Waits
+from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable
+from captures.exchanges.projected import ProjectedExchanges, ProjectedReader
+from captures.meaning import Names
+from captures.meaning.exchange import Body
+
+Int64s = NDArray[np.int64]
+
+MOST_ROWS = 4096
+"""Produce exchanges that are read together."""
+_NOTHING: Body = {}
+
+PRODUCE, FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE = 0, 1, 78, 79
+
+_SHARES = frozenset(
+    {
+        "request.group_id",
+        "request.member_id",
+        "request.share_session_epoch",
+        "request.topics",
+        "request.forgotten_topics_data",
+        "response.responses",
+        "response.error_code",
+    }
+)
+_NEEDS = {
+    PRODUCE: frozenset(
+        {
+            "request.transactional_id",
+            "request.acks",
+            "request.topic_data",
+            "response.responses.name",
+            "response.responses.topic_id",
+            "response.responses.partition_responses.index",
+            "response.responses.partition_responses.error_code",
+            "response.responses.partition_responses.base_offset",
+        }
+    ),
+    FETCH: frozenset(
+        {
+            "request.replica_id",
+            "request.replica_state",
+            "request.isolation_level",
+            "request.session_id",
+            "request.session_epoch",
+            "request.topics.topic",
+            "request.topics.topic_id",
+            "request.topics.partitions.partition",
+            "request.topics.partitions.fetch_offset",
+            "request.forgotten_topics_data",
+            "response.session_id",
+            "response.responses.topic",
+            "response.responses.topic_id",
+            "response.responses.partitions.partition_index",
+            "response.responses.partitions.high_watermark",
+            "response.responses.partitions.last_stable_offset",
+            "response.responses.partitions.records",
+        }
+    ),
+    SHARE_FETCH: _SHARES,
+    SHARE_ACKNOWLEDGE: _SHARES,
+}
+_OTHERS = frozenset(
+    {
+        *("groups", "topics", "members", "transactions", "producers"),
+        *("request.topics", "response.topics", "response.error_code", "response.assignment"),
+        *("request.committed", "request.markers"),
+    }
+)
+
+READ = (PRODUCE, FETCH, 8, 9, 11, 12, 13, 14, 22, 26, 27, 28, 68, 76, SHARE_FETCH, SHARE_ACKNOWLEDGE, 88)
+"""APIs that tell something of a record's way: the others need not be read."""
+
+
+def needs(key: int) -> frozenset[str]:
+    """Return what is needed of the bodies of an API (:class:`~captures.exchanges.projected.ProjectedExchanges`)."""
+    return _NEEDS.get(key, _OTHERS)
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyResult:
+    """What was found.
+
+    :ivar journeys: of the records that fit, by partition and offset; empty if all of a topic are sought
+    :ivar more: how many others fit
+    :ivar waits: of all records sought; None if records are sought one by one
+    :ivar offsets: topic and partition -> first and last offset that the capture tells of
+    """
+
+    sought: Sought
+    journeys: list[Journey]
+    more: int
+    waits: TopicWaits | None
+    offsets: dict[Place, tuple[int, int]]
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups that it tells of."""
+        named = {each.group for journey in self.journeys for each in journey.groups}
+        named |= {each.group for each in self.waits.groups} if self.waits is not None else set()
+        return sorted(name for name in named if name is not None)
+
+    def of_groups(self, groups: set[str]) -> JourneyResult:
+        """Return it without what other groups, and consumers without one, did."""
+        journeys = [
+            replace(journey, groups=[each for each in journey.groups if each.group in groups])
+            for journey in self.journeys
+        ]
+        waits = self.waits
+        if waits is not None:
+            waits = replace(waits, groups=[each for each in waits.groups if each.group in groups])
+        return replace(self, journeys=journeys, waits=waits)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented shape (``docs/journey.md``), for a JSON encoder that knows bytes."""
+        sought = self.sought
+        return {
+            "sought": {
+                "topic": sought.topic,
+                "partition": sought.partition,
+                "offset": sought.offset,
+                "key": sought.key,
+                "contains": sought.contains,
+            },
+            "partitions": [
+                {"topic": topic, "partition": partition, "first_offset": first, "last_offset": last}
+                for (topic, partition), (first, last) in self.offsets.items()
+            ],
+            "journeys": [each.to_json() for each in self.journeys],
+            "more": self.more,
+            "waits": None if self.waits is None else self.waits.to_json(),
+        }
+
+
+class Journeys:
+    """Follows records; exchanges in the order of their numbers, each once.
+
+    :param names: tells names of topic IDs; asked when the result is, too
+    :param table: where the exchanges come from: it tells when responses were complete. Without it, a response counts
+        from its first byte, as far as the latency of the exchange tells that
+    """
+
+    def __init__(self, sought: Sought, names: Names, table: ExchangeTable | None = None) -> None:
+        self._sought = sought
+        self._names = names
+        self._table = table
+        self._ledger = Ledger()
+        self._finds = Finds(sought)
+        self._producing = Producing(sought, names, self._ledger, self._finds)
+        self._deliveries = Deliveries(sought, names, self._ledger, self._finds)
+        self._committing = Committing(sought, names, self._ledger)
+        self._transactions = Transactions()
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange, of whichever API."""
+        key = exchange.api_key
+        if key is None:
+            return
+        answered = self._answered(exchange)
+        if key == PRODUCE:
+            request = (exchange.request.value if exchange.request else None) or {}
+            response = (exchange.response.value if exchange.response else None) or {}
+            sender = self._ledger.sender(
+                exchange.connection,
+                lambda: Sender(client_name(exchange), exchange.client, exchange.broker, exchange.connection),
+            )
+            sent = Sent(exchange.time, answered, exchange.number, sender)
+            self._producing.add(sent, request, response)
+        elif key == FETCH:
+            self._deliveries.add(exchange, answered)
+        else:
+            self._deliveries.hear(exchange)
+            if key == SHARE_FETCH:
+                self._deliveries.add(exchange, answered)
+            self._committing.add(exchange, answered)
+            self._transactions.add(exchange, answered)
+
+    def read(self, reader: ExchangeReader) -> Iterator[int]:
+        """Learn from all of a capture, with no more of it decoded than that takes; yields how many are done.
+
+        The same as :meth:`add` with each exchange, but Produce requests, of which there are most, come first, and no
+        exchanges are made of them.
+        """
+        rows = reader.rows
+        keys = reader.capture.table.column("api_key")[rows]
+        produced = np.flatnonzero(keys == PRODUCE)
+        for done in range(0, len(produced), MOST_ROWS):
+            self._read_produced(reader, rows, produced[done : done + MOST_ROWS])
+            yield done
+        others = np.flatnonzero(np.isin(keys, READ) & (keys != PRODUCE))
+        for done, (_, exchange) in enumerate(ProjectedExchanges(reader, needs).read(others)):
+            self.add(exchange)
+            yield len(produced) + done
+
+    def _read_produced(self, reader: ExchangeReader, rows: Int64s, indexes: Int64s) -> None:
+        capture, mine = reader.capture, rows[indexes]
+        columns = [
+            capture.table.column(name)[mine].tolist()
+            for name in ("request_first", "response_last", "connection", "client_id")
+        ]
+        parts = ProjectedReader(capture, needs).read(mine)
+        numbers = (indexes + reader.first).tolist()
+        for number, part, sent, answered, connection, client in zip(numbers, parts, *columns, strict=True):
+            request = part.request
+            if request is not None and request.value:
+                sender = self._ledger.sender(connection, partial(_sender, capture, connection, client))
+                response = part.response.value if part.response is not None else None
+                self._producing.add(Sent(sent, answered, number, sender), request.value, response or _NOTHING)
+
+    def _answered(self, exchange: Exchange) -> int:
+        if exchange.response is None and not exchange.response_size:
+            return -1
+        if self._table is not None:
+            last = int(self._table.column("response_last")[exchange.row])
+            if last >= 0:
+                return last
+        return exchange.time + max(exchange.latency or 0, 0)
+
+    def result(self, most: int | None = None) -> JourneyResult:
+        """Return what is known by now.
+
+        :param most: records that are told one by one, at most
+        """
+        self._deliveries.close()
+        partitions = self._partitions()
+        journeys: list[Journey] = []
+        more = self._finds.more
+        waits = None
+        if self._sought.single:
+            journeys, left = self._told(partitions, most)
+            more += left
+        else:
+            summed = Waits(self._ledger)
+            for place, log in sorted(partitions.items()):
+                summed.add(place, log)
+            waits = summed.result()
+        return JourneyResult(self._sought, journeys, more, waits, _offsets(partitions))
+
+    def _told(self, partitions: dict[Place, PartitionLog], most: int | None) -> tuple[list[Journey], int]:
+        stories = Stories(self._ledger, partitions, self._transactions, self._deliveries)
+        found = [each for each in self._finds.found if each.place in partitions]
+        if not found and self._sought.offset is not None:
+            return stories.at(self._sought), 0
+        return stories.of(found, most)
+
+    def _partitions(self) -> dict[Place, PartitionLog]:
+        """Return the partitions that are sought, by name where that was told in the meantime."""
+        logs = self._ledger.partitions
+        for place in list(logs):
+            name, partition = self._names(place[0]), place[1]
+            if name is not None and name != place[0]:
+                into = logs.get((name, partition))
+                self._finds.move(place, (name, partition), 0 if into is None else len(into.sends))
+                log = logs.pop(place)
+                if into is None:
+                    logs[name, partition] = log
+                else:
+                    into.include(log)
+        return {place: log for place, log in logs.items() if self._sought.place(*place)}
+
+
+def _sender(capture: Capture, connection: int, client: int) -> Sender:
+    address, broker = capture.endpoints(connection)
+    name = (capture.table.client_ids[client] if client >= 0 else None) or address.rpartition(":")[0]
+    return Sender(name, address, broker, connection)
+
+
+def _offsets(partitions: dict[Place, PartitionLog]) -> dict[Place, tuple[int, int]]:
+    found: dict[Place, tuple[int, int]] = {}
+    for place, log in sorted(partitions.items()):
+        sends, deliveries = log.sends.rows(), log.deliveries.rows()
+        sends = sends[sends["base"] >= 0]
+        first = np.concatenate([sends["base"], deliveries["first"]])
+        last = np.concatenate([sends["base"] + sends["count"] - 1, deliveries["last"]])
+        if len(first):
+            found[place] = int(first.min()), int(last.max())
+    return found

@@ -1,0 +1,53 @@
+"""What is noted of many batches, fetches and commits, in a few bytes each, and handed out as numpy arrays."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.void]
+"""A structured array: fields by name, as columns."""
+
+_CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "u4": "I"}
+
+
+class Layout:
+    """Names and numpy types (``i8`` ...) of the fields of a log; there are no gaps between them."""
+
+    __slots__ = ("dtype", "pack")
+
+    def __init__(self, **fields: str) -> None:
+        self.dtype = np.dtype([(name, f"<{kind}") for name, kind in fields.items()])
+        self.pack = struct.Struct("<" + "".join(_CODES[kind] for kind in fields.values())).pack
+
+
+class Log:
+    """Rows of one layout, in the order in which they were added."""
+
+    __slots__ = ("_data", "_layout")
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._data = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._data) // self._layout.dtype.itemsize
+
+    def add(self, *values: Any) -> bool:
+        """Add a row, a value for each field; return False for garbage, of which a number is wider than its field."""
+        try:
+            self._data += self._layout.pack(*values)
+        except struct.error:
+            return False
+        return True
+
+    def include(self, other: Log) -> None:
+        """Add all rows of another log of the same layout."""
+        self._data += other._data
+
+    def rows(self) -> Rows:
+        """Return all rows; a copy, as a buffer in use cannot grow."""
+        return np.frombuffer(bytes(self._data), self._layout.dtype)

@@ -1,0 +1,285 @@
+"""The way of single records, put together from the rows of their partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from captures.analysis.journey.attempts import Attempts
+from captures.analysis.journey.fetching import Deliveries
+from captures.analysis.journey.found import Found
+from captures.analysis.journey.ledger import Ledger, PartitionLog, Place
+from captures.analysis.journey.logs import Log, Rows
+from captures.analysis.journey.model import (
+    Attempt,
+    Commit,
+    Delivery,
+    GroupStops,
+    Journey,
+    Moment,
+    Settled,
+    Transaction,
+)
+from captures.analysis.journey.sought import Sought
+from captures.analysis.journey.transactions import Transactions
+from captures.analysis.journey.waits import consumers, deliveries_of
+
+_TRANSACTIONAL = 0x10
+_NEVER = 1 << 63
+
+
+class Stories:
+    """Tells the way of records.
+
+    :param partitions: by the names of topics, as far as these are known
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        partitions: dict[Place, PartitionLog],
+        transactions: Transactions,
+        deliveries: Deliveries,
+    ) -> None:
+        self._ledger = ledger
+        self._partitions = partitions
+        self._transactions = transactions
+        self._deliveries = deliveries
+        self._consumers = consumers(ledger)
+        self._attempts: dict[Place, Attempts] = {}
+
+    def of(self, found: Iterable[Found], most: int | None = None) -> tuple[list[Journey], int]:
+        """Return the records that were found, each once, by partition and offset, and how many there are beyond.
+
+        :param most: how many are told
+        """
+        once: dict[tuple[Place, int, int, int], Found] = {}
+        for each in found:
+            offset = self._offset(each)
+            if offset >= 0:
+                key = each.place, offset, -1, -1
+            else:
+                key = each.place, -1, int(self._of(each.place).batch[each.send]), each.index
+            known = once.get(key)
+            if known is None or known.send < 0 <= each.send:
+                once[key] = each
+        told = sorted(once)[:most]
+        return [self._story(key[0], key[1], once[key]) for key in told], len(once) - len(told)
+
+    def at(self, sought: Sought) -> list[Journey]:
+        """Return the record at an offset whose content is not in the capture, if anything else of it is."""
+        assert sought.topic is not None
+        assert sought.partition is not None
+        assert sought.offset is not None
+        place = sought.topic, sought.partition
+        if place not in self._partitions:
+            return []
+        told = self._story(place, sought.offset, None)
+        return [told] if told.attempts or told.groups or told.replicas else []
+
+    def _of(self, place: Place) -> Attempts:
+        found = self._attempts.get(place)
+        if found is None:
+            found = self._attempts[place] = Attempts(self._partitions[place], self._ledger)
+        return found
+
+    def _offset(self, found: Found) -> int:
+        if found.offset >= 0 or found.send < 0:
+            return found.offset
+        base = int(self._of(found.place).base[found.send])
+        return base + found.index if base >= 0 else self._later(found)
+
+    def _later(self, found: Found) -> int:
+        """Return the offset that a later attempt at the same batch tells; -1 if there is none."""
+        attempts = self._of(found.place)
+        bases = [base for row in attempts.of(found.send) if (base := int(attempts.base[row])) >= 0]
+        return bases[0] + found.index if bases else -1
+
+    def _story(self, place: Place, offset: int, found: Found | None) -> Journey:
+        log, attempts = self._partitions[place], self._of(place)
+        row = attempts.holding(offset) if offset >= 0 else -1
+        if row < 0 and found is not None:
+            row = found.send
+        tried = attempts.of(row) if row >= 0 else []
+        return Journey(
+            topic=place[0],
+            partition=place[1],
+            offset=offset if offset >= 0 else None,
+            record=None if found is None else found.record,
+            batch=None if found is None else found.batch,
+            base=_or_none(int(attempts.base[row])) if row >= 0 else None,
+            index=-1 if found is None else found.index,
+            attempts=[self._attempt(attempts, each) for each in tried],
+            copies=_copies(attempts, tried, offset),
+            readable=_first_above(log.readable, offset),
+            stable=_first_above(log.stable, offset),
+            transaction=self._transaction(place, offset, found, attempts, tried),
+            replicas=self._replicas(log, offset),
+            groups=sorted(self._groups(log, place, offset), key=_came) if offset >= 0 else [],
+        )
+
+    # ------------------------------------------------------------ sent
+    def _attempt(self, attempts: Attempts, row: int) -> Attempt:
+        each, base = attempts.rows[row], int(attempts.base[row])
+        sender, told = self._ledger.senders[int(each["sender"])], bool(attempts.told[row])
+        return Attempt(
+            sent=int(each["sent"]),
+            answered=_or_none(int(each["answered"])),
+            number=int(each["number"]),
+            client=sender.client,
+            address=sender.address,
+            broker=sender.broker,
+            acks=int(each["acks"]),
+            error=int(each["error"]),
+            base_offset=base if told else None,
+            found_at=None if told else _or_none(base),
+        )
+
+    def _transaction(
+        self, place: Place, offset: int, found: Found | None, attempts: Attempts, tried: list[int]
+    ) -> Transaction | None:
+        if tried:
+            row = attempts.rows[tried[0]]
+            transactional = int(row["magic"]) == 2 and bool(int(row["attributes"]) & _TRANSACTIONAL)
+            producer, epoch, since = int(row["producer_id"]), int(row["epoch"]), int(row["sent"])
+            named = self._ledger.texts.text(int(row["transaction"]))
+        elif found is not None:
+            transactional, producer, epoch = (
+                found.batch.transactional,
+                found.batch.producer_id,
+                found.batch.producer_epoch,
+            )
+            since, named = -1, ""
+        else:
+            return None
+        if not transactional:
+            return None
+        marker = _marker(self._partitions[place], producer, offset)
+        ended = self._transactions.end_of(producer, epoch, since) if since >= 0 else None
+        written = self._transactions.written(producer, *place, since) if since >= 0 else None
+        told = next((each for each in (marker, ended, written) if each is not None), None)
+        return Transaction(
+            producer_id=producer,
+            transactional_id=named or self._transactions.ids.get(producer),
+            committed=None if told is None else bool(told["committed"]),
+            ended=None if ended is None else Moment(int(ended["time"]), int(ended["number"])),
+            end_answered=None if ended is None else _or_none(int(ended["answered"])),
+            written=None if written is None else Moment(int(written["time"]), int(written["number"])),
+            marker=None if marker is None else Moment(int(marker["time"]), int(marker["number"])),
+            marker_offset=None if marker is None else int(marker["offset"]),
+        )
+
+    # ------------------------------------------------------------ delivered
+    def _replicas(self, log: PartitionLog, offset: int) -> dict[int, Moment]:
+        found: dict[int, Moment] = {}
+        for row in _holding(log.deliveries.rows(), offset):
+            node = self._ledger.readers[int(row["reader"])].replica
+            if node >= 0:
+                found.setdefault(node, Moment(int(row["time"]), int(row["number"])))
+        return found
+
+    def _groups(self, log: PartitionLog, place: Place, offset: int) -> Iterator[GroupStops]:
+        met: set[str] = set()
+        for (group, client), rows in deliveries_of(log, self._consumers):
+            mine = _holding(rows, offset)
+            if len(mine):
+                met.add(group)
+                deliveries = [self._delivery(row, place) for row in mine]
+                yield self._stops(log, group, client, deliveries, offset)
+        for group in sorted(log.commits.keys() - met):
+            told = self._stops(log, group, "", [], offset)
+            if told.commit is not None:
+                yield told
+
+    def _delivery(self, row: Rows, place: Place) -> Delivery:
+        reader = self._ledger.readers[int(row["reader"])]
+        member = self._ledger.texts.text(int(row["member"]))
+        return Delivery(
+            time=int(row["time"]),
+            asked=int(row["asked"]),
+            number=int(row["number"]),
+            client=reader.client,
+            address=reader.address,
+            broker=reader.broker,
+            member=member or self._deliveries.member_of(reader, place),
+            times=int(row["times"]),
+            committed_only=reader.committed,
+        )
+
+    def _stops(
+        self, log: PartitionLog, group: str, client: str, deliveries: list[Delivery], offset: int
+    ) -> GroupStops:
+        since = deliveries[0].time if deliveries else -1
+        before = after = None
+        for commit in self._commits(log, group, offset):
+            if commit.time < since:
+                before = before or commit
+            elif after is None or (not after.kind.done and commit.kind.done):
+                after = commit
+        shares = any(each.kind >= Settled.ACCEPTED for each in (before, after) if each is not None)
+        return GroupStops(
+            group=group or None,
+            client=client,
+            shares=shares or any(each.times for each in deliveries),
+            deliveries=deliveries,
+            commit=after,
+            committed_before=before,
+        )
+
+    def _commits(self, log: PartitionLog, group: str, offset: int) -> Iterator[Commit]:
+        if not group or group not in log.commits:
+            return
+        rows = log.commits[group].rows()
+        rows = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
+        for row in rows[np.argsort(rows["time"], kind="stable")]:
+            kind = Settled(int(row["kind"]))
+            yield Commit(
+                kind=kind,
+                offset=int(row["last"]) + 1 if kind < Settled.ACCEPTED else None,
+                sent=int(row["sent"]),
+                time=int(row["time"]),
+                number=int(row["number"]),
+                member=self._ledger.texts.text(int(row["member"])),
+            )
+
+
+def _came(group: GroupStops) -> int:
+    """Return when a group got the record; those that never did come last."""
+    return group.deliveries[0].time if group.deliveries else _NEVER
+
+
+def _copies(attempts: Attempts, tried: list[int], offset: int) -> list[int]:
+    """Return the other offsets at which a record was written."""
+    bases = {int(attempts.base[row]) for row in tried} - {-1}
+    mine = next((base for base in bases if 0 <= offset - base < int(attempts.rows["count"][tried[0]])), None)
+    if mine is None:
+        return []
+    return sorted(base + offset - mine for base in bases - {mine})
+
+
+def _holding(rows: Rows, offset: int) -> Rows:
+    """Return the deliveries that hold an offset, in the order of time."""
+    found = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
+    ordered: Rows = found[np.argsort(found["time"], kind="stable")]
+    return ordered
+
+
+def _first_above(ends: Log, offset: int) -> Moment | None:
+    rows = ends.rows()
+    rows = rows[rows["offset"] > offset]
+    if offset < 0 or not len(rows):
+        return None
+    first = rows[np.argmin(rows["time"])]
+    return Moment(int(first["time"]), int(first["number"]))
+
+
+def _marker(log: PartitionLog, producer: int, offset: int) -> Rows | None:
+    """Return the marker that ends the transaction of a record: the producer's first behind it."""
+    rows = log.markers.rows()
+    rows = rows[(rows["producer_id"] == producer) & (rows["offset"] > offset)]
+    return rows[np.argmin(rows["offset"])] if len(rows) and offset >= 0 else None
+
+
+def _or_none(value: int) -> int | None:
+    return None if value < 0 else value

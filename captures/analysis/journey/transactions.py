@@ -1,0 +1,81 @@
+"""Which transactions ended when and how, as producers (EndTxn) and coordinators (WriteTxnMarkers) say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from captures.analysis.journey.logs import Layout, Log, Rows
+from captures.exchanges import Exchange
+from captures.meaning.exchange import items, number, rows, text
+
+INIT_PRODUCER_ID, END_TXN, WRITE_TXN_MARKERS = 22, 26, 27
+
+_ENDED = Layout(time="i8", answered="i8", number="i8", epoch="i2", committed="i1", error="i2")
+_WRITTEN = Layout(time="i8", answered="i8", number="i8", epoch="i2", committed="i1")
+
+
+class Transactions:
+    """Notes how transactions end; exchanges in their order."""
+
+    def __init__(self) -> None:
+        self._ended: dict[int, Log] = {}
+        self._written: dict[tuple[int, str, int], Log] = {}
+        self.ids: dict[int, str] = {}
+        """Producer ID -> transactional ID."""
+
+    def add(self, exchange: Exchange, answered: int) -> None:
+        """Learn from one exchange, of whichever API.
+
+        :param answered: ns since the epoch, when it was; -1 if it was not
+        """
+        request = (exchange.request.value if exchange.request else None) or {}
+        response = (exchange.response.value if exchange.response else None) or {}
+        if exchange.api_key == END_TXN:
+            producer = number(request, "producer_id")
+            self._name(producer, text(request, "transactional_id"))
+            log = self._ended.setdefault(producer, Log(_ENDED))
+            log.add(
+                exchange.time,
+                answered,
+                exchange.number,
+                number(request, "producer_epoch"),
+                bool(request.get("committed")),
+                number(response, "error_code", 0),
+            )
+        elif exchange.api_key == INIT_PRODUCER_ID:
+            self._name(number(response, "producer_id"), text(request, "transactional_id"))
+        elif exchange.api_key == WRITE_TXN_MARKERS:
+            for marker in rows(request, "markers"):
+                committed = bool(marker.get("transaction_result"))
+                told = exchange.time, answered, exchange.number, number(marker, "producer_epoch"), committed
+                for holder in rows(marker, "topics"):
+                    for partition in items(holder, "partition_indexes"):
+                        key = number(marker, "producer_id"), text(holder, "name"), partition
+                        self._written.setdefault(key, Log(_WRITTEN)).add(*told)
+
+    def _name(self, producer: int, transactional_id: str) -> None:
+        if producer >= 0 and transactional_id:
+            self.ids[producer] = transactional_id
+
+    def end_of(self, producer: int, epoch: int, since: int) -> Rows | None:
+        """Return the row of the EndTxn that ended what a producer sent; None if none was seen, or none succeeded.
+
+        :param epoch: of the producer as it sent; an older one cannot end it
+        :param since: ns since the epoch, when it was sent
+        """
+        log = self._ended.get(producer)
+        if log is None:
+            return None
+        ends = log.rows()
+        fits = (ends["time"] >= since) & (ends["epoch"] >= epoch) & (ends["error"] == 0)
+        return _first(ends, fits)
+
+    def written(self, producer: int, topic: str, partition: int, since: int) -> Rows | None:
+        """Return the row of the first WriteTxnMarkers to a partition since then; None if none was seen."""
+        log = self._written.get((producer, topic, partition))
+        return None if log is None else _first(log.rows(), log.rows()["time"] >= since)
+
+
+def _first(rows: Rows, fits: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Rows | None:
+    found = np.flatnonzero(fits)
+    return rows[found[0]] if len(found) else None

@@ -1,0 +1,266 @@
+"""How long the records of partitions wait at each hop, and which a group gets twice or not at all.
+
+Batches, deliveries and commits are ranges of offsets. Cut at each other's edges they make stretches of records that
+went the same way; each counts with as many records as it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.analysis.journey.attempts import Attempts
+from captures.analysis.journey.covers import Cover, Overlap, first_cover, rows_at
+from captures.analysis.journey.ledger import COMMITS, Ledger, PartitionLog, Place
+from captures.analysis.journey.logs import Log, Rows
+from captures.analysis.journey.model import GroupWaits, Range, Settled, TopicWaits
+from captures.analysis.percentiles import Percentiles, weighted
+
+Int64s = NDArray[np.int64]
+
+Consumer = tuple[str, str]
+"""Group, and the client ID where no group is known."""
+
+
+@dataclass(slots=True)
+class _Samples:
+    """Times with the number of records that each counts for."""
+
+    times: list[Int64s] = field(default_factory=list)
+    counts: list[Int64s] = field(default_factory=list)
+
+    def add(self, times: Int64s, counts: Int64s) -> None:
+        self.times.append(times)
+        self.counts.append(counts)
+
+    def percentiles(self) -> Percentiles | None:
+        if not self.times:
+            return None
+        return weighted(np.concatenate(self.times), np.concatenate(self.counts))
+
+
+@dataclass(slots=True)
+class _Group:
+    shares: bool = False
+    records: int = 0
+    delivered: _Samples = field(default_factory=_Samples)
+    settled: _Samples = field(default_factory=_Samples)
+    total: _Samples = field(default_factory=_Samples)
+    again: list[Range] = field(default_factory=list)
+    skipped: list[Range] = field(default_factory=list)
+
+    def result(self, group: str, client: str) -> GroupWaits:
+        return GroupWaits(
+            group=group or None,
+            client=client,
+            shares=self.shares,
+            records=self.records,
+            delivered=self.delivered.percentiles(),
+            settled=self.settled.percentiles(),
+            total=self.total.percentiles(),
+            again=self.again,
+            skipped=self.skipped,
+        )
+
+
+def consumers(ledger: Ledger) -> list[Consumer | None]:
+    """Return by reader whom it fetches for; None for replicas."""
+    return [
+        None if reader.replica >= 0 else (reader.group, "" if reader.group else reader.client)
+        for reader in ledger.readers
+    ]
+
+
+def deliveries_of(log: PartitionLog, of: list[Consumer | None]) -> Iterator[tuple[Consumer, Rows]]:
+    """Yield the deliveries of a partition by consumer, in the order of time."""
+    rows = log.deliveries.rows()
+    if not len(rows):
+        return
+    known = {each: at for at, each in enumerate(dict.fromkeys(each for each in of if each is not None))}
+    codes = np.array([-1 if each is None else known[each] for each in of], np.int64)[rows["reader"]]
+    for consumer, code in known.items():
+        mine = rows[codes == code]
+        if len(mine):
+            yield consumer, mine[np.argsort(mine["time"], kind="stable")]
+
+
+class Waits:
+    """Adds up partitions."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._consumers = consumers(ledger)
+        self._groups: dict[Consumer, _Group] = {}
+        self._acknowledged = _Samples()
+        self._partitions = self._sent = self._done = self._refused = self._resent = 0
+
+    def add(self, place: Place, log: PartitionLog) -> None:
+        """Add one partition."""
+        self._partitions += 1
+        attempts = Attempts(log, self._ledger)
+        sent, done = attempts.first_times()
+        self._count(attempts, sent, done)
+        located = np.flatnonzero(attempts.base >= 0)
+        located = located[np.argsort(attempts.base[located], kind="stable")]
+        base = attempts.base[located]
+        sends, _ = first_cover(base, base + attempts.rows["count"][located] - 1)
+        known = _known(sends, log)
+        markers = np.sort(log.markers.rows()["offset"])
+        for consumer, rows in deliveries_of(log, self._consumers):
+            group = self._groups.setdefault(consumer, _Group())
+            group.shares |= any(
+                self._ledger.readers[each].shares for each in np.unique(rows["reader"]).tolist()
+            )
+            cover, overlaps = first_cover(rows["first"], rows["last"])
+            settled, commits = _settled(log, consumer[0])
+            group.records += sum(cover.lasts) - sum(cover.firsts) + len(cover.firsts)
+            group.records -= int((rows_at(cover, markers) >= 0).sum())
+            edges = _edges(sends, cover, settled)
+            counts = np.diff(edges)
+            s, d, c = (rows_at(each, edges[:-1]) for each in (sends, cover, settled))
+            when = rows["time"]
+            both = np.flatnonzero((s >= 0) & (d >= 0))
+            sent_at, done_at, got_at = sent[located[s[both]]], done[located[s[both]]], when[d[both]]
+            group.total.add(got_at - sent_at, counts[both])
+            acked = done_at >= 0
+            group.delivered.add((got_at - done_at)[acked], counts[both][acked])
+            # what was committed before it came is no wait
+            over = np.flatnonzero((d >= 0) & (c >= 0))
+            took = commits["time"][c[over]] - when[d[over]]
+            group.settled.add(took[took >= 0], counts[over][took >= 0])
+            group.again += _again(place, overlaps, rows)
+            group.skipped += _skipped(place, cover, rows, known, markers)
+
+    def result(self) -> TopicWaits:
+        """Return what it adds up to, groups by name, then consumers without one."""
+        ordered = sorted(self._groups.items(), key=lambda item: (not item[0][0], item[0]))
+        return TopicWaits(
+            partitions=self._partitions,
+            sent=self._sent,
+            acknowledged=self._done,
+            refused=self._refused,
+            resent=self._resent,
+            waits=self._acknowledged.percentiles(),
+            groups=[each.result(*consumer) for consumer, each in ordered],
+        )
+
+    def _count(self, attempts: Attempts, sent: Int64s, done: Int64s) -> None:
+        rows = attempts.rows
+        once = attempts.batch == np.arange(len(rows))
+        count = rows["count"].astype(np.int64)
+        # a batch is acknowledged with any of its copies
+        confirmed = np.flatnonzero(done >= 0)
+        first = np.full(len(rows), np.iinfo(np.int64).max)
+        np.minimum.at(first, attempts.batch[confirmed], done[confirmed])
+        acked = np.zeros(len(rows), np.bool_)
+        acked[attempts.batch[confirmed]] = True
+        written = np.zeros(len(rows), np.bool_)
+        written[attempts.batch[attempts.base >= 0]] = True
+        error = np.zeros(len(rows), np.bool_)
+        error[attempts.batch[rows["error"] != 0]] = True
+        again = np.zeros(len(rows), np.bool_)
+        again[attempts.batch[~once]] = True
+        self._sent += int(count[once].sum())
+        self._done += int(count[acked].sum())
+        self._refused += int(count[once & error & ~acked & ~written].sum())
+        self._resent += int(count[again].sum())
+        self._acknowledged.add((first - sent)[acked], count[acked])
+
+
+class _Known:
+    """Offsets that are known to be records of the log."""
+
+    def __init__(self, cover: Cover) -> None:
+        self._cover = cover
+
+    def count(self, first: int, last: int) -> int:
+        """Return how many lie between two offsets, these included."""
+        cover = self._cover
+        low = int(np.searchsorted(cover.lasts, first))
+        total = 0
+        for at in range(low, len(cover.firsts)):
+            if cover.firsts[at] > last:
+                break
+            total += min(cover.lasts[at], last) - max(cover.firsts[at], first) + 1
+        return total
+
+
+def _known(sends: Cover, log: PartitionLog) -> _Known:
+    """Return what was sent, or delivered to anybody."""
+    rows = log.deliveries.rows()
+    firsts, lasts = np.array(sends.firsts, np.int64), np.array(sends.lasts, np.int64)
+    first, last = np.concatenate([firsts, rows["first"]]), np.concatenate([lasts, rows["last"]])
+    return _Known(_union(first, last))
+
+
+def _union(first: Int64s, last: Int64s) -> Cover:
+    """Return ranges put together where they overlap or touch."""
+    cover = Cover()
+    if not len(first):
+        return cover
+    order = np.argsort(first, kind="stable")
+    first, reach = first[order], np.maximum.accumulate(last[order])
+    begins = np.flatnonzero(np.concatenate([[True], first[1:] > reach[:-1] + 1]))
+    ends = np.concatenate([begins[1:], [len(first)]]) - 1
+    cover.firsts, cover.lasts = first[begins].tolist(), reach[ends].tolist()
+    cover.rows = list(range(len(begins)))
+    return cover
+
+
+def _settled(log: PartitionLog, group: str) -> tuple[Cover, Rows]:
+    """Return the ranges that a group was done with first by each of its commits, and these in the order of time."""
+    commits = log.commits[group].rows() if group in log.commits else Log(COMMITS).rows()
+    commits = commits[np.isin(commits["kind"], [kind for kind in Settled if kind.done])]
+    commits = commits[np.argsort(commits["time"], kind="stable")]
+    if not len(commits) or bool((commits["first"] >= 0).any()):
+        return first_cover(commits["first"], commits["last"])[0], commits
+    before = np.concatenate([[-1], np.maximum.accumulate(commits["last"])[:-1]])
+    rises = np.flatnonzero(commits["last"] > before)
+    cover = Cover()
+    cover.firsts, cover.lasts = (before[rises] + 1).tolist(), commits["last"][rises].tolist()
+    cover.rows = rises.tolist()
+    return cover, commits
+
+
+def _edges(*covers: Cover) -> Int64s:
+    """Return all offsets at which a range begins, or another ended before."""
+    found = [np.array(each.firsts, np.int64) for each in covers]
+    found += [np.array(each.lasts, np.int64) + 1 for each in covers]
+    edges: Int64s = np.unique(np.concatenate(found))
+    return edges
+
+
+def _again(place: Place, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]:
+    """Yield what was delivered more than once; neighbours that came again together are one range."""
+    numbers, told = rows["number"], rows["times"]
+    ranges = sorted(overlaps)
+    at = 0
+    while at < len(ranges):
+        first, last, before, again = ranges[at]
+        edges: list[tuple[int, int]] = [(first, 1), (last + 1, -1)]
+        at += 1
+        while at < len(ranges) and ranges[at].first <= last + 1:
+            each = ranges[at]
+            last, before, again = max(last, each.last), min(before, each.before), min(again, each.again)
+            edges += [(each.first, 1), (each.last + 1, -1)]
+            at += 1
+        times = 1 + int(np.cumsum([step for _, step in sorted(edges)]).max())
+        times = max(times, int(told[again]))
+        yield Range(*place, first, last, last - first + 1, times, int(numbers[before]), int(numbers[again]))
+
+
+def _skipped(place: Place, cover: Cover, rows: Rows, known: _Known, markers: Int64s) -> Iterator[Range]:
+    """Yield what lies between deliveries and is known to be records."""
+    for at in range(1, len(cover.firsts)):
+        first, last = cover.lasts[at - 1] + 1, cover.firsts[at] - 1
+        if first > last:
+            continue
+        count = known.count(first, last)
+        count -= int(np.searchsorted(markers, last, "right") - np.searchsorted(markers, first))
+        if count > 0:
+            number = rows["number"]
+            shown = int(number[cover.rows[at - 1]]), int(number[cover.rows[at]])
+            yield Range(*place, first, last, count, 0, *shown)

@@ -1,0 +1,241 @@
+"""What really happened in the recordings of ``tests/data/questions``, from what was written down beside them.
+
+``truth/NAME.json`` holds what clients did, by their own clocks and callbacks (:mod:`tests.lanes.questions`); nothing
+here looks at a recording. Times are microseconds since the epoch, of the clock that stamped the packets, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+#: the lane has its own recordings looked at, before they are kept
+ELSEWHERE = "KPROXY_QUESTIONS"
+FOLDER = Path(os.environ.get(ELSEWHERE) or Path(__file__).resolve().parents[2] / "data" / "questions")
+JOURNEYS = "45_k430_journeys"
+RETRIES = "45_k430_retries"
+TRANSACTIONS = "45_k430_transactions"
+CRASH = "45_k430_crash"
+SETTINGS = "45_k430_settings"
+OLD = "45_k430_old"
+
+
+class Place(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A client.
+
+    :ivar settings: in the notation of its library
+    """
+
+    name: str
+    library: str
+    role: str
+    settings: dict[str, str]
+
+    @property
+    def group(self) -> str | None:
+        """Its group."""
+        return self.settings.get("group.id") or self.settings.get("group_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction of a producer.
+
+    :ivar number: from 1, of its producer
+    :ivar end: ``commit`` or ``abort``
+    :ivar told: when it was told to end it
+    :ivar done: when it had
+    """
+
+    worker: str
+    number: int
+    end: str
+    told: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A record that an application handed over, and that was acknowledged.
+
+    :ivar sent: just before the library had it
+    :ivar delivered: when the delivery report came
+    :ivar place: by the delivery report
+    :ivar transaction: its number; None outside of transactions
+    """
+
+    key: str
+    worker: str
+    sent: int
+    delivered: int
+    place: Place
+    transaction: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A record that an application had."""
+
+    key: str
+    worker: str
+    group: str
+    time: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that succeeded.
+
+    :ivar begun: when it was asked for; None of automatic ones
+    :ivar done: when it was known to have succeeded
+    :ivar offsets: partition -> offset
+    :ivar transaction: number of the transaction that it is part of
+    """
+
+    worker: str
+    group: str
+    begun: int | None
+    done: int
+    offsets: dict[int, int]
+    transaction: int | None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What was written down beside a recording."""
+
+    name: str
+    topic: str
+    workers: dict[str, Worker]
+    events: list[dict[str, Any]]
+
+    @property
+    def path(self) -> str:
+        """The recording."""
+        return str(FOLDER / f"{self.name}.pcap.zst")
+
+    @property
+    def groups(self) -> set[str]:
+        """All groups that consumed."""
+        return {worker.group for worker in self.workers.values() if worker.group is not None}
+
+    def moments(self, who: str, what: str) -> list[int]:
+        """Return when something happened to somebody."""
+        return [each["t"] for each in self.events if (each["who"], each["what"]) == (who, what)]
+
+    @cached_property
+    def written(self) -> dict[str, Written]:
+        """All records that were acknowledged, by key."""
+        sent = {each["id"]: each for each in self.events if each["what"] == "sent"}
+        found = {}
+        for each in self.events:
+            if each["what"] == "delivered":
+                begun = sent[each["id"]]
+                copy = "-copy" if self.workers[each["who"]].role == "copy" else ""
+                place = Place(f"{self.topic}{copy}", each["partition"], each["offset"])
+                found[each["id"]] = Written(
+                    each["id"], each["who"], begun["t"], each["t"], place, begun.get("transaction")
+                )
+        return found
+
+    @cached_property
+    def received(self) -> dict[str, dict[Place, list[Received]]]:
+        """What the members of each group had, in the order of time."""
+        found: dict[str, dict[Place, list[Received]]] = defaultdict(lambda: defaultdict(list))
+        for each in self.events:
+            if each["what"] == "received":
+                group = self.workers[each["who"]].group or ""
+                place = Place(self.topic, each["partition"], each["offset"])
+                found[group][place].append(Received(each["id"], each["who"], group, each["t"], place))
+        return found
+
+    @cached_property
+    def commits(self) -> dict[str, list[Commit]]:
+        """The commits of each group that succeeded, in the order of time; each once."""
+        begun: dict[str, dict[str, Any]] = {}
+        found: dict[str, list[Commit]] = defaultdict(list)
+        for each in self.events:
+            who = each["who"]
+            if each["what"] == "committing":
+                begun[who] = each
+            elif each["what"] == "refused":
+                begun.pop(who, None)
+            elif each["what"] == "committed" and each["offsets"]:
+                if who in begun and not each.get("ordered"):
+                    continue  # the interceptor hears of ordered ones, too
+                asked = begun.pop(who)["t"] if each.get("ordered") else None
+                group = self.workers[who].group or ""
+                offsets = dict(each["offsets"])
+                found[group].append(Commit(who, group, asked, each["t"], offsets, each.get("transaction")))
+        return found
+
+    @cached_property
+    def transactions(self) -> dict[tuple[str, int], Transaction]:
+        """All transactions, by worker and number."""
+        found = {}
+        for worker in self.workers:
+            for transaction in self._transactions(worker):
+                found[worker, transaction.number] = transaction
+        return found
+
+    def _transactions(self, worker: str) -> Iterator[Transaction]:
+        told: list[int] = []
+        number = 0
+        for each in self.events:
+            if each["who"] != worker or each["what"] not in ("told", "done"):
+                continue
+            word = each["order"].partition(" ")[0]
+            if word not in ("commit", "abort") or self.workers[worker].role == "consume":
+                continue
+            if each["what"] == "told":
+                told.append(each["t"])
+            else:
+                number += 1
+                yield Transaction(worker, number, word, told.pop(0), each["t"])
+
+    def committed(self, record: Written) -> bool:
+        """Whether a record is not part of a transaction that was aborted."""
+        if record.transaction is None:
+            return True
+        return self.transactions[record.worker, record.transaction].end == "commit"
+
+    @cached_property
+    def stored(self) -> dict[str, set[Place]]:
+        """Where each record is, by delivery reports and by what consumers had: twice, if it was stored twice."""
+        found: dict[str, set[Place]] = defaultdict(set)
+        for record in self.written.values():
+            found[record.key].add(record.place)
+        for places in self.received.values():
+            for place, each in places.items():
+                found[each[0].key].add(place)
+        return found
+
+
+@cache
+def truth(name: str) -> Truth:
+    """Return what was written down beside the recording ``NAME.pcap.zst``."""
+    raw = json.loads((FOLDER / "truth" / f"{name}.json").read_text(encoding="utf-8"))
+    workers = {
+        each["name"]: Worker(each["name"], each["library"], each["role"], each["settings"])
+        for each in raw["workers"]
+    }
+    return Truth(name, raw["topic"], workers, sorted(raw["events"], key=lambda each: each["t"]))

@@ -1,0 +1,181 @@
+"""What ``kproxy clients --config`` reconstructs, beside the settings that clients of five libraries were given."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kproxy.cli import main
+from tests.captures.analysis.groups import truth as groups
+from tests.captures.analysis.question_truth import CRASH, JOURNEYS, RETRIES, SETTINGS, TRANSACTIONS, truth
+
+WORKERS = truth(SETTINGS).workers
+#: nothing on the wire depends on them while nothing goes wrong
+INVISIBLE = {"auto.offset.reset", "delivery.timeout.ms"}
+#: of what is estimated: a client that is busy is late
+TOLERANCE = 0.1
+
+
+@cache
+def read(path: str) -> dict[str, dict[str, Any]]:
+    ran = CliRunner().invoke(main, ["clients", "--config", "--json", path])
+    assert ran.exit_code in (0, 3), ran.output
+    return {each["client_id"]: each for each in json.loads(ran.stdout)["clients"]}
+
+
+def clients() -> dict[str, dict[str, Any]]:
+    return read(truth(SETTINGS).path)
+
+
+def told(name: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of a client by their names, in Java's notation and in that of its library."""
+    settings = clients()[name]["settings"]
+    return {each["key"]: each for each in settings} | {each["name"]: each for each in settings}
+
+
+def plain(text: str) -> str:
+    """Return a value without its unit, as it is where numbers are numbers."""
+    number = text.removesuffix("ms")
+    return number if number.isdigit() else text.lower()
+
+
+def visible(name: str) -> dict[str, str]:
+    settings = WORKERS[name].settings
+    return {key: value for key, value in settings.items() if key.replace("_", ".") not in INVISIBLE}
+
+
+def test_all_clients_are_there_with_their_library_and_its_release():
+    assert set(clients()) == set(WORKERS)
+    for name, worker in WORKERS.items():
+        library, release = worker.library.replace(",", "").split()[:2]
+        found = clients()[name]["library"]
+        assert (found["name"], found["release"], found["told"]) == (library, release, True), name
+
+
+def test_what_they_do_is_told():
+    roles = {
+        name: {"produce": "producer", "consume": "consumer"}[each.role] for name, each in WORKERS.items()
+    }
+    assert {name: each["roles"] for name, each in clients().items()} == {
+        name: [role] for name, role in roles.items()
+    }
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_each_setting_is_reconstructed_or_said_to_be_no_more_than_a_bound(name):
+    for key, value in visible(name).items():
+        setting = told(name)[key]
+        if setting["how"] == "read":
+            assert plain(setting["text"]) == plain(value), key
+        elif key.replace("_", ".") == "batch.size":
+            assert setting["value"] <= int(value)
+            assert setting["at_least"] is True
+        elif plain(value).isdigit():
+            assert setting["how"] == "estimated", key
+            assert setting["value"] == pytest.approx(int(value), rel=TOLERANCE), key
+        elif setting["value"] is not None:
+            assert plain(setting["text"]) == plain(value), key
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_what_is_read_has_exchanges_to_look_at(name):
+    for setting in clients()[name]["settings"]:
+        if setting["how"] == "not seen":
+            assert setting["value"] is None
+            assert setting["note"], setting["key"]
+        elif setting["key"] != "client.id":
+            assert setting["exchanges"], setting["key"]
+
+
+@pytest.mark.parametrize("name", [name for name, each in WORKERS.items() if each.role == "consume"])
+def test_of_consumers_all_that_was_set_is_told(name):
+    seen = {key for key in visible(name) if told(name)[key]["how"] != "not seen"}
+    assert seen == set(visible(name))
+
+
+# ---------------------------------------------------------------- clients that were given a few settings only
+OTHERS = [
+    (name, worker) for name in (JOURNEYS, RETRIES, TRANSACTIONS, CRASH) for worker in truth(name).workers
+]
+#: back-offs are a fifth longer or shorter at random (KIP-580), and the request itself takes a while
+BACK_OFF = 0.5
+
+
+@pytest.mark.parametrize(("name", "worker"), OTHERS)
+def test_settings_are_right_as_far_as_a_few_seconds_show_them(name, worker):
+    found = read(truth(name).path)[worker]
+    told = {each["key"]: each for each in found["settings"]} | {
+        each["name"]: each for each in found["settings"]
+    }
+    for key, value in truth(name).workers[worker].settings.items():
+        setting = told.get(key.removeprefix("producer."))
+        if setting is None or setting["how"] == "not seen":
+            continue
+        if setting["how"] == "read":
+            assert plain(setting["text"]) == plain(value), key
+        elif plain(value).isdigit():
+            tolerance = BACK_OFF if "backoff" in key else TOLERANCE
+            assert setting["value"] == pytest.approx(int(value), rel=tolerance, abs=10), key
+
+
+# ---------------------------------------------------------------- recordings of groups
+#: what members were given there; their other settings are not written down
+GIVEN = ("group.instance.id", "group.protocol", "partition.assignment.strategy", "max.poll.interval.ms")
+
+
+def given(name: str) -> dict[str, dict[str, set[str]]]:
+    """Return the settings of members by client ID: all values, where several processes had the name."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for event in groups.read(name).events:
+        config = event.get("config")
+        lines = config if isinstance(config, list) else ()
+        for key, _, value in (each.partition("=") for each in lines):
+            if key in GIVEN:
+                found.setdefault(event["who"], {}).setdefault(key, set()).add(value)
+    return found
+
+
+NAMES = sorted(
+    path.stem
+    for path in (groups.FOLDER / "truth").glob("*.json")
+    if "streams" not in path.stem and "connect" not in path.stem and given(path.stem)
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_members_of_groups_were_given_is_read(name):
+    found = read(str(groups.FOLDER / f"{name}.pcap.zst"))
+    compared = 0
+    for who, settings in given(name).items():
+        if who not in found:
+            continue
+        told = {each["key"]: each for each in found[who]["settings"]}
+        for key, values in settings.items():
+            assert told[key]["how"] == "read", (who, key)
+            # one that the wire shows last may have been given first
+            assert told[key]["text"] in values or {each["text"] for each in told[key]["others"]} & values, (
+                who,
+                key,
+            )
+            compared += 1
+    assert compared
+
+
+SESSIONS = sorted(
+    path.stem for path in (groups.FOLDER / "truth").glob("[34]*.json") if "kip848" not in path.stem
+)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session_timeouts_of_classic_members_are_read(name):
+    seen = 0
+    for client in read(str(groups.FOLDER / f"{name}.pcap.zst")).values():
+        for setting in client["settings"]:
+            if setting["key"] == "session.timeout.ms" and setting["how"] == "read":
+                assert setting["value"] == groups.read(name).session_timeout * 1000
+                seen += 1
+    assert seen

@@ -1,0 +1,328 @@
+"""The lane of questions: known records on known ways through a real broker, recorded with the truth beside it.
+
+    python -m tests.lanes.questions [--record] [--keep FOLDER] [SCENARIO ...]
+
+Clients of several libraries produce, consume and commit records that each have a key of their own, through broker stops
+and restarts, in transactions, with a consumer that dies before its commit, and with settings other than the defaults.
+What they did becomes ``truth/NAME.json`` beside ``NAME.pcap``, by their own clocks and callbacks: when the application
+handed each record over, which offset the delivery report gave it, when each consumer had it, which offsets were
+committed. Nothing in it comes from the recording.
+
+The tests that hold what the program tells against the truth are run on all that was recorded; with ``--record`` it goes
+to ``tests/data/questions``, where the suite finds it. It needs root, for tcpdump. The exit code is 1 if something is
+told otherwise than it happened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.captures.analysis import question_truth
+from tests.lanes import configured, old_clients
+from tests.lanes.broker import KAFKA, Broker, java
+from tests.lanes.recording import recorded
+from tests.lanes.tools import CannotRun, need, run
+from tests.lanes.workers import Stage
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "questions"
+_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_GROUP = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 2000}
+
+
+# ---------------------------------------------------------------- scenarios
+def journeys(stage: Stage, broker: Broker) -> None:
+    """Three producers with three codecs, and five groups: two commit by themselves, one when it is told to; a fourth is
+    set three records forward in each partition while it is away; a fifth seeks beyond the end and begins anew."""
+    makers = [
+        stage.start("java-maker", "java", "produce", compression_type="zstd", linger_ms=20),
+        stage.start("rd-maker", "confluent", "produce", compression_type="lz4", linger_ms=20, acks="all"),
+        stage.start("kp-maker", "kafka-python", "produce", compression_type="gzip", enable_idempotence=False),
+    ]
+    automatic = {"enable_auto_commit": True, "auto_commit_interval_ms": 1000}
+    takers = [
+        stage.start("java-taker", "java", "consume", group_id="g-java", **automatic, **_GROUP),
+        stage.start("kp-taker", "kafka-python", "consume", group_id="g-kp", **automatic, **_GROUP),
+        stage.start(
+            "rd-taker", "confluent", "consume", group_id="g-rd", enable_auto_commit="false", **_GROUP
+        ),
+        stage.start("skipper", "java", "consume", group_id="g-skip", enable_auto_commit="false", **_GROUP),
+        stage.start("seeker", "java", "consume", group_id="g-seek", enable_auto_commit="false", **_GROUP),
+    ]
+    java_taker, kp_taker, told, skipper, seeker = takers
+    for taker in takers:
+        taker.until("assigned")
+    for maker in makers:
+        maker.obey("send 8 15", "flush")
+    for taker in takers:
+        taker.until("received", 24)
+    for taker in (told, skipper, seeker):
+        taker.obey("commit")
+    seeker.obey("skip 3")
+    skipper.close()
+    time.sleep(1.5)
+    for maker in makers:
+        maker.obey("send 8 15", "flush")
+    stage.note("g-skip: 3 records forward")
+    _tool(
+        broker, "--group", "g-skip", "--topic", stage.topic, "--reset-offsets", "--shift-by", "3", "--execute"
+    )
+    back = stage.start(
+        "skipper-back", "java", "consume", group_id="g-skip", enable_auto_commit="false", **_GROUP
+    )
+    for taker, count in ((java_taker, 48), (kp_taker, 48), (told, 48), (back, 24 - 9), (seeker, 24 + 48)):
+        taker.until("received", count)
+    for taker in (told, back, seeker):
+        taker.obey("commit")
+    time.sleep(1.5)
+    _close(stage)
+
+
+def retries(stage: Stage, broker: Broker) -> None:
+    """The broker stands still for longer than clients wait for an answer, and is killed and started again, while four
+    producers send: two with idempotence, two without, so that records are stored twice."""
+    patience = {"request_timeout_ms": 1500, "delivery_timeout_ms": 60000, "retry_backoff_ms": 100}
+    java_patience = patience | {"linger_ms": 0, "acks": "all"}
+    makers = [
+        stage.start("java-idem", "java", "produce", **java_patience),
+        stage.start("java-plain", "java", "produce", **java_patience, enable_idempotence="false"),
+        stage.start(
+            "rd-idem", "confluent", "produce", enable_idempotence="true", linger_ms=0, **_RD_PATIENCE
+        ),
+        stage.start("kp-plain", "kafka-python", "produce", **patience, enable_idempotence=False, acks="all"),
+    ]
+    takers = [
+        stage.start(
+            "java-taker", "java", "consume", group_id="g-java", auto_commit_interval_ms=1000, **_GROUP
+        ),
+        stage.start(
+            "rd-taker", "confluent", "consume", group_id="g-rd", auto_commit_interval_ms=1000, **_GROUP
+        ),
+    ]
+    for taker in takers:
+        taker.until("assigned")
+    for maker in makers:
+        maker.tell("send 40 200")
+    time.sleep(2)
+    stage.note("SIGSTOP")
+    os.kill(broker.pid, signal.SIGSTOP)
+    time.sleep(3.5)
+    stage.note("SIGCONT")
+    os.kill(broker.pid, signal.SIGCONT)
+    time.sleep(2)
+    stage.note("SIGKILL")
+    broker.kill()
+    broker.start()
+    broker.wait_until_it_listens()
+    stage.note("started")
+    for maker in makers:
+        maker.until("done")
+        maker.obey("flush")
+    time.sleep(4)
+    _close(stage)
+
+
+_RD_PATIENCE = {"request_timeout_ms": 1500, "socket_timeout_ms": 1500, "retry_backoff_ms": 100}
+
+
+def transactions(stage: Stage, broker: Broker) -> None:
+    """Three transactional producers commit, abort and commit; groups read committed records only, and all; a fourth
+    client copies what it reads, with its offsets in its transactions, of which the second is aborted."""
+    makers = [
+        stage.start("java-maker", "java", "produce", transactional_id="x-java", transaction_timeout_ms=30000),
+        stage.start(
+            "rd-maker", "confluent", "produce", transactional_id="x-rd", transaction_timeout_ms=30000
+        ),
+        stage.start(
+            "kp-maker", "kafka-python", "produce", transactional_id="x-kp", transaction_timeout_ms=30000
+        ),
+    ]
+    by_hand = _GROUP | {"enable_auto_commit": "false"}
+    committed = by_hand | {"isolation_level": "read_committed"}
+    takers = [
+        stage.start("java-committed", "java", "consume", group_id="g-java-committed", **committed),
+        stage.start("rd-committed", "confluent", "consume", group_id="g-rd-committed", **committed),
+        stage.start(
+            "java-all",
+            "java",
+            "consume",
+            group_id="g-java-all",
+            isolation_level="read_uncommitted",
+            **by_hand,
+        ),
+    ]
+    copier = stage.start(
+        "copier",
+        "java",
+        "copy",
+        group_id="g-copier",
+        **committed,
+        **{"producer.transactional.id": "x-copier", "producer.transaction.timeout.ms": "30000"},
+    )
+    for taker in (*takers, copier):
+        taker.until("assigned")
+    for end in ("commit", "abort", "commit"):
+        for maker in makers:
+            maker.obey("begin", "send 4 30", "flush")
+        time.sleep(0.7)
+        for maker in makers:
+            maker.obey(end)
+    for taker, count in zip(takers, (24, 24, 36), strict=True):
+        taker.until("received", count)
+        taker.obey("commit")
+    copier.obey("commit 6", "abort 6", "commit 6", "commit 12")
+    time.sleep(1)
+    _close(stage)
+
+
+def crash(stage: Stage, broker: Broker) -> None:
+    """In each of three groups a consumer commits, reads on, and is killed before its next commit: its successor reads
+    again what was not committed."""
+    maker = stage.start("maker", "java", "produce")
+    for kind in ("java", "confluent", "kafka-python"):
+        short = {"java": "java", "confluent": "rd", "kafka-python": "kp"}[kind]
+        settings: dict[str, object] = _GROUP | {"group_id": f"g-{short}", "enable_auto_commit": False}
+        if kind == "confluent":
+            settings["enable_auto_commit"] = "false"
+        before = maker.count("delivered")
+        first = stage.start(f"{short}-first", kind, "consume", **settings)
+        first.until("assigned")
+        maker.obey("send 12 20", "flush")
+        first.until("received", before + 12)
+        first.obey("commit")
+        maker.obey("send 12 20", "flush")
+        first.until("received", before + 24)
+        first.crash()
+        second = stage.start(f"{short}-second", kind, "consume", **settings)
+        second.until("received", 12)
+        maker.obey("send 6 20", "flush")
+        second.until("received", 18)
+        second.obey("commit")
+        second.close()
+    maker.close()
+
+
+def settings(stage: Stage, broker: Broker) -> None:
+    """Producers, consumers and transactional producers of five libraries with known settings."""
+    configured.play(stage)
+
+
+def old(stage: Stage, broker: Broker) -> None:
+    """Clients of old releases, from 0.9 to 2.1, try to send a record and to read."""
+    old_clients.play(stage)
+
+
+SCENARIOS: dict[str, Callable[[Stage, Broker], None]] = {
+    "45_k430_journeys": journeys,
+    "45_k430_retries": retries,
+    "45_k430_transactions": transactions,
+    "45_k430_crash": crash,
+    "45_k430_settings": settings,
+    "45_k430_old": old,
+}
+
+
+def _close(stage: Stage) -> None:
+    for worker in stage.workers:
+        if worker.lives:
+            worker.close()
+
+
+def _tool(broker: Broker, *arguments: str) -> None:
+    """Do something to a group past the recording."""
+    run(java(_GROUPS, "--bootstrap-server", broker.address("QUIET"), *arguments))
+
+
+# ---------------------------------------------------------------- the lane
+def play(name: str, broker: Broker, folder: Path) -> dict[str, Any]:
+    """Play a scenario; its recording and its truth go to ``folder``. Return the truth."""
+    scenario = SCENARIOS[name]
+    stage = Stage(name.rpartition("_k430_")[2], broker.address("STAGE"), broker.address("QUIET"))
+    with stage.of(partitions=3), recorded(folder / f"{name}.pcap", broker.ports["STAGE"]):
+        scenario(stage, broker)
+    truth = {
+        "capture": f"{name}.pcap",
+        "scenario": " ".join((scenario.__doc__ or "").split()),
+        "broker": f"Apache Kafka {KAFKA} (KRaft, 1 node)",
+    } | stage.truth()
+    (folder / "truth").mkdir(exist_ok=True)
+    (folder / "truth" / f"{name}.json").write_text(_lines(truth), encoding="utf-8")
+    return truth
+
+
+def _lines(truth: dict[str, Any]) -> str:
+    """Return the truth as JSON with a line for each worker and each event, for those who read differences."""
+
+    def listed(rows: Sequence[object]) -> str:
+        return "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]"
+
+    parts = [
+        f"{json.dumps(key)}: {listed(value) if isinstance(value, list) else json.dumps(value)}"
+        for key, value in truth.items()
+    ]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _compress(name: str, folder: Path) -> None:
+    need("zstd")
+    command = ("zstd", "-q", "-f", "-19", "--long=27")
+    run([*command, folder / f"{name}.pcap", "-o", folder / f"{name}.pcap.zst"])
+
+
+def _keep(name: str, folder: Path) -> None:
+    """Keep a recording and its truth for the test suite."""
+    (FOLDER / "truth").mkdir(parents=True, exist_ok=True)
+    for part in (f"{name}.pcap.zst", f"truth/{name}.json"):
+        (FOLDER / part).write_bytes((folder / part).read_bytes())
+
+
+def _told_as_it_happened(folder: Path) -> bool:
+    """Have the test suite look at all recordings of a folder."""
+    tests = sorted(Path(question_truth.__file__).parent.glob("test_question_truth*.py"))
+    environment = os.environ | {question_truth.ELSEWHERE: str(folder.resolve())}
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", *tests], env=environment, check=False)
+    return done.returncode == 0
+
+
+def main() -> int:
+    """Play the scenarios."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--record", action="store_true", help="keep recordings and truths in tests/data/questions"
+    )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave recordings and truths there")
+    parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], metavar="SCENARIO")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kproxy-lane-") as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        listeners = {"QUIET": "PLAINTEXT", "STAGE": "PLAINTEXT"}
+        with Broker(Path(temporary) / "broker", listeners) as broker:
+            for name in options.scenarios or SCENARIOS:
+                sys.stdout.write(f"{name}: {_counts(play(name, broker, folder))}\n")
+                sys.stdout.flush()
+                _compress(name, folder)
+                if options.record:
+                    _keep(name, folder)
+        return 0 if options.scenarios or _told_as_it_happened(folder) else 1
+
+
+def _counts(truth: dict[str, Any]) -> str:
+    said = [each["what"] for each in truth["events"]]
+    return ", ".join(f"{said.count(what)} {what}" for what in ("sent", "delivered", "received", "committed"))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CannotRun as reason:
+        sys.exit(f"cannot run: {reason}")
