@@ -8,7 +8,6 @@ from typing import ClassVar
 from captures.analysis.advertised import (
     APIS,
     Address,
-    AdvertisedAddresses,
     Reached,
     Told,
     is_local,
@@ -16,6 +15,7 @@ from captures.analysis.advertised import (
 )
 from captures.analysis.attempts import Outcome
 from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
@@ -43,20 +43,20 @@ class AdvertisedListeners(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._advertised = AdvertisedAddresses()
+        self._advertised = scene.shared.advertised
 
     def add(self, exchange: Exchange) -> None:
         self._advertised.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         reached = reached_addresses(self.scene.capture)
-        for address, told in self._advertised.told.items():
+        for address, told in self._advertised.known.told.items():
             yield from self._only_local(address, told)
             yield from self._not_reached(address, told, reached)
         yield from self._elsewhere(reached)
 
     def blind(self) -> str:
-        return "" if self._advertised.told else "no message names the addresses of brokers"
+        return "" if self._advertised.known.told else "no message names the addresses of brokers"
 
     def _only_local(self, address: Address, told: Told) -> Iterator[Finding]:
         """Find an address that means the client's own host, told to one that is not the broker's."""
@@ -72,7 +72,7 @@ class AdvertisedListeners(Rule):
         yield self.finding(
             f"address {address.shown}",
             f"{_brokers(told)} is advertised as {address.shown}, which means the host of whoever asks:"
-            f" {words.some(names)} at {words.some(remote)} looks for it there.",
+            f" {some_of(names)} at {some_of(remote)} looks for it there.",
             "Set advertised.listeners of the broker to a name or an address that clients can reach; with several"
             " networks, make a listener for each.",
             _seen(told.exchanges),
@@ -81,7 +81,7 @@ class AdvertisedListeners(Rule):
 
     def _not_reached(self, address: Address, told: Told, reached: Reached) -> Iterator[Finding]:
         """Find an address to which all attempts to connect failed."""
-        outcomes = self._advertised.outcomes(self.scene.capture, address, reached)
+        outcomes = self._advertised.known.outcomes(self.scene.capture, address, reached)
         if not outcomes or Outcome.ACCEPTED in outcomes:
             return
         refused = outcomes.count(Outcome.REFUSED)
@@ -105,7 +105,7 @@ class AdvertisedListeners(Rule):
 
     def _elsewhere(self, reached: Reached) -> Iterator[Finding]:
         """Find that none of the addresses told is one to which the capture shows a connection."""
-        capture, told = self.scene.capture, self._advertised.told
+        capture, told = self.scene.capture, self._advertised.known.told
         ports = {port for _, port in reached}
         for address in told:
             hosts = address.hosts(capture, reached)
@@ -119,8 +119,8 @@ class AdvertisedListeners(Rule):
         by = {broker: None for each in told.values() for broker in each.by}
         yield self.finding(
             "advertised addresses",
-            f"Clients of {words.some(map(capture.names.shown, by))} are told to go to"
-            f" {words.some(address.shown for address in told)}, and the capture shows no connection to"
+            f"Clients of {some_of(map(capture.names.shown, by))} are told to go to"
+            f" {some_of(address.shown for address in told)}, and the capture shows no connection to"
             f" {'any of these' if len(told) > 1 else 'that'}: they go past what was captured, or cannot get there.",
             "Where clients should stay on the way that was captured (a proxy, a port mapping, a load balancer), the"
             " addresses that brokers advertise have to lead there: set advertised.listeners, or let the proxy rewrite"

@@ -11,7 +11,7 @@ from captures.analysis.findings.common import NS, answered, lasted, one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import Introduction, Introductions, client_name, connection_key
+from captures.analysis.introductions import Introduction, client_name, connection_key
 from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -68,7 +68,7 @@ class AuthenticationFailures(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._introductions = Introductions()
+        self._introductions = scene.shared.introductions
         self._begun: dict[int, _Begun] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -77,7 +77,7 @@ class AuthenticationFailures(Rule):
             return
         begun = self._begun.get(exchange.connection)
         if begun is None:
-            known = self._introductions.of(connection_key(exchange))
+            known = self._introductions.known.of(connection_key(exchange))
             host = exchange.client.rpartition(":")[0]
             begun = self._begun[exchange.connection] = _Begun(
                 client_name(exchange), exchange.broker, host, known, exchange.number, exchange.time

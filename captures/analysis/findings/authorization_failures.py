@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import UNNAMED, error_names, topic_of, unexpected, with_errors
+from captures.analysis.findings.common import UNNAMED, error_names, some_of, topic_of, unexpected, with_errors
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.introductions import Introductions, client_name, connection_key
+from captures.analysis.introductions import client_name, connection_key
 from captures.exchanges import Exchange
-from captures.meaning import ErrorFound, groups_in, transactional_ids_in, words
+from captures.meaning import ErrorFound, groups_in, transactional_ids_in
 from captures.meaning.exchange import text
 
 _TOPIC, _GROUP, _CLUSTER, _TRANSACTION, _TOKEN = 29, 30, 31, 53, 65
@@ -56,14 +56,14 @@ class AuthorizationFailures(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._introductions = Introductions()
+        self._introductions = scene.shared.introductions
         self._denied: dict[tuple[str, int], _Denied] = {}
 
     def add(self, exchange: Exchange) -> None:
         self._introductions.add(exchange)
         for error in unexpected(exchange, _CODES):
             client = client_name(exchange)
-            who = self._introductions.of(connection_key(exchange)).principal or client
+            who = self._introductions.known.of(connection_key(exchange)).principal or client
             denied = self._denied.setdefault((who, error.code), _Denied())
             denied.seen.add(exchange)
             denied.apis[exchange.api] = exchange.api_key
@@ -97,9 +97,9 @@ class AuthorizationFailures(Rule):
             _TOKEN: "delegation tokens",
         }
         what = kind.get(code, "the cluster")
-        resources = words.some(denied.resources)
+        resources = some_of(denied.resources)
         on = f"{what} {resources}".strip() if resources else what
-        clients = "" if list(denied.clients) == [who] else f" (client {words.some(denied.clients)})"
+        clients = "" if list(denied.clients) == [who] else f" (client {some_of(denied.clients)})"
         operations = dict.fromkeys(
             operation
             for key in denied.apis.values()
@@ -109,7 +109,7 @@ class AuthorizationFailures(Rule):
         works = any(key in _WORK for key in denied.apis.values())
         return self.finding(
             f"{who}, {what}",
-            f"{who}{clients} was denied {words.phrases(list(denied.apis))} on {on} {times(denied.seen.count)}"
+            f"{who}{clients} was denied {some_of(denied.apis)} on {on} {times(denied.seen.count)}"
             f" ({error_names([code])}).",
             f"Grant {needed} on {on} to the principal of {who} (kafka-acls --add), or take it out of the client's"
             " configuration if it should not have it.",

@@ -9,7 +9,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import MS, error_names, lasted, on_topics, with_errors
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.findings.staleness import APIS, Staleness
+from captures.analysis.findings.staleness import APIS
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
 
@@ -35,19 +35,19 @@ class ClientsThatDoNotRefresh(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._staleness = Staleness(scene.names)
+        self._staleness = scene.shared.staleness
 
     def add(self, exchange: Exchange) -> None:
         self._staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        for (client, topic), episodes in self._staleness.result():
+        for (client, topic), episodes in self._staleness.known.result():
             if (
                 episodes.stubborn_errors < self.limit("errors")
                 or episodes.stubborn_time < self.limit("time") * MS
             ):
                 continue
-            sees = client in self._staleness.refreshing
+            sees = client in self._staleness.known.refreshing
             yield self.finding(
                 f"client {client}, topic {topic}",
                 f"{client} got {episodes.stubborn_errors:,} errors in a row on {topic}"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from captures.analysis.closings import Closing, Closings, Reason
-from captures.analysis.findings.common import lasted, one_of, volume
+from captures.analysis.closings import Closing, Reason
+from captures.analysis.findings.common import lasted, one_of, some_of, volume
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
@@ -121,14 +121,14 @@ class ClosedByBroker(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._closings = Closings(scene.capture)
+        self._closings = scene.shared.closings
 
     def add(self, exchange: Exchange) -> None:
         self._closings.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         found: dict[tuple[str, Reason], _Closed] = {}
-        for closing in self._closings.result():
+        for closing in self._closings.known.result():
             if closing.reason in _CASES:
                 found.setdefault((closing.broker, closing.reason), _Closed()).add(closing)
         for (broker, reason), closed in found.items():
@@ -137,14 +137,14 @@ class ClosedByBroker(Rule):
     def _finding(self, broker: str, reason: Reason, closed: _Closed) -> Finding:
         shown, case = self.scene.capture.names.shown(broker), _CASES[reason]
         said = (
-            f"{shown} closed {words.counted(closed.count, 'connection')} of {words.some(closed.clients)}:"
+            f"{shown} closed {words.counted(closed.count, 'connection')} of {some_of(closed.clients)}:"
             f" {case.meaning}"
         )
         if reason is Reason.IDLE:
             least, most = lasted(closed.shortest), lasted(closed.longest)
             said += f" for {least}" + ("" if least == most else f" to {most}")
         elif closed.asked and reason is not Reason.ANSWERED:
-            said += f". The request before: {words.phrases(list(closed.asked))}"
+            said += f". The request before: {some_of(closed.asked)}"
         connections = closed.connections[:_SHOWN]
         return self.finding(
             f"broker {shown}, {reason.value}",

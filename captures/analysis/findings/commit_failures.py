@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from captures.analysis.conditions import of_group
-from captures.analysis.findings.common import MS, asked, lasted, one_of, unexpected
+from captures.analysis.findings.common import MS, asked, lasted, one_of, some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
@@ -139,7 +139,7 @@ class CommitFailures(Rule):
     @staticmethod
     def _told(key: _Key, failures: _Failures) -> str:
         group, how_often = words.line(key.group), times(failures.seen.count)
-        clients = words.some(sorted(words.line(client) for client in failures.clients))
+        clients = some_of(sorted(words.line(client) for client in failures.clients))
         failed = f"failed {how_often} with {error_name(key.code)}"
         if key.outside:
             return f"Commits of {clients} for group {group}, of which it is no member, {failed}"

@@ -7,12 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from captures.analysis.findings.common import NS, lasted
+from captures.analysis.findings.common import NS, lasted, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
-from captures.meaning import words
 from captures.packets.table import Int64s
 
 _MINUTE = 60 * NS
@@ -75,7 +74,7 @@ class ConnectionChurn(Rule):
         seen = Occurrences()
         for connection in mine:
             seen.note(0, int(begun[connection]))
-        clients = words.some({self._clients[each]: None for each in mine if self._clients[each]})
+        clients = some_of({self._clients[each]: None for each in mine if self._clients[each]})
         shown_host, shown = names.shown_host(host), names.shown(broker)
         return self.finding(
             f"client {shown_host}, broker {shown}",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from captures.analysis.findings.common import unexpected, with_errors
+from captures.analysis.findings.common import some_of, unexpected, with_errors
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
-from captures.meaning import words
 
 _NOT_CONTROLLER = 41
 
@@ -43,7 +42,7 @@ class ControllerMoves(Rule):
             shown = self.scene.capture.names.shown(broker)
             yield self.finding(
                 f"broker {shown}",
-                f"{shown} answered {times(seen.count)} that it is not the controller, to {words.some(clients)}.",
+                f"{shown} answered {times(seen.count)} that it is not the controller, to {some_of(clients)}.",
                 "One change of controller is no trouble. Where they come often, see why it does not stay: its log,"
                 " garbage collection, the disk of its metadata log, timeouts of the quorum.",
                 seen,

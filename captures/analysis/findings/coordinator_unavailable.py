@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import (
     MS,
     NS,
@@ -14,6 +13,8 @@ from captures.analysis.findings.common import (
     asked,
     error_names,
     lasted,
+    of_clients,
+    some_of,
     together,
     unexpected,
     with_errors,
@@ -22,7 +23,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, Flag
-from captures.meaning import groups_in, transactional_ids_in, words
+from captures.meaning import groups_in, transactional_ids_in
 
 _LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR = 14, 15, 16
 _CODES = frozenset({_LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR})
@@ -124,17 +125,16 @@ class CoordinatorUnavailable(Rule):
             ending = ", and the capture shows no success after that"
             if seen.count > 1:
                 ending += f"; the last time was {lasted(open_for)} after the first"
-        shown = f" and ({' or '.join(map(of_client, clients))})" if len(clients) <= words.SHOWN else ""
         return self.finding(
             subject,
-            f"{words.some(clients)} {'was' if len(clients) == 1 else 'were'} told {times(seen.count)} that there is no"
-            f" coordinator for {words.phrases(list(led))} ({error_names(codes)}){ending}.",
+            f"{some_of(clients)} {'was' if len(clients) == 1 else 'were'} told {times(seen.count)} that there is no"
+            f" coordinator for {some_of(list(led))} ({error_names(codes)}){ending}.",
             "See whether __consumer_offsets (for transactions __transaction_state) exists and its partitions have"
             " leaders, and whether there are as many brokers as offsets.topic.replication.factor and"
             " transaction.state.log.replication.factor ask for. Loading takes long where the topic is not"
             " compacted.",
             seen,
-            filter_text=f"{with_errors(codes)}{shown}",
+            filter_text=f"{with_errors(codes)}{of_clients(clients)}",
             severity=self._severity(longest, open_for),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
 from captures.analysis.groups.labels import Labels
@@ -43,7 +44,7 @@ class DifferingSubscriptions(GroupRule):
             seen.note(first.spans[0].number if first.spans else 0, first.first)
             seen.last = max(seen.last, *(member.last for member in members))
         parts = [
-            f"{labels.several([member.member for member in members])}: {words.some(map(words.line, topics))}"
+            f"{labels.several([member.member for member in members])}: {some_of(map(words.line, topics))}"
             for topics, members in list(found.items())[: words.SHOWN]
         ]
         more = f" and {len(found) - words.SHOWN} more" if len(found) > words.SHOWN else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import volume
+from captures.analysis.findings.common import some_of, volume
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FETCH, PRODUCE, Fetched, consumer
 from captures.analysis.findings.rule import Rule, Scene
@@ -135,7 +135,7 @@ class DownConversion(Rule):
             return ""
         return (
             "nothing shows in which format these topics are stored, which clients read with a Fetch before v4: "
-            f"{words.some(sorted(unknown))}"
+            f"{some_of(sorted(unknown))}"
         )
 
 

@@ -37,12 +37,15 @@ class InstanceConflicts(RefusedMembers):
         instances = f" {listed(refused.instances)}" if refused.instances else ""
         who = listed(refused.clients)
         if code == _UNRELEASED:
-            return (
-                f"{who} could not join group {group}: its group.instance.id{instances} belongs to a member whose "
-                f"session has not ended (refused {times(refused.seen.count)})."
+            owned = (
+                f"their group.instance.ids{instances} belong to members whose sessions have not ended"
+                if len(refused.instances) > 1
+                else f"its group.instance.id{instances} belongs to a member whose session has not ended"
             )
+            return f"{who} could not join group {group}: {owned} (refused {times(refused.seen.count)})."
+        were = "were" if len(refused.clients) > 1 else "was"
         return (
-            f"{who} was shut out of group {group} {times(refused.seen.count)}: another process came with its "
+            f"{who} {were} shut out of group {group} {times(refused.seen.count)}: another process came with its "
             f"group.instance.id{instances}."
         )
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import NS, asked, lasted, unexpected, volume
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rates import WINDOW, Busiest
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
@@ -17,7 +18,6 @@ from captures.meaning import words
 from captures.names.names import split
 
 _METADATA, _DESCRIBE_TOPICS = 3, 75
-_WINDOW = 10 * NS
 _TO_BEGIN = 2
 """Requests of a connection that are not counted: every client asks as it starts, and many may start together."""
 
@@ -26,18 +26,16 @@ _TO_BEGIN = 2
 class _Asked:
     """Metadata requests of one client.
 
-    :ivar most: in one window
+    :ivar busiest: where most of them were, without those that begin a connection
     :ivar all_topics: of them those that ask for all topics
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
-    most: int = 0
+    busiest: Busiest = field(default_factory=Busiest)
     all_topics: int = 0
     response_bytes: int = 0
-    _window: int = -1
-    _count: int = 0
     _connections: dict[int, int] = field(default_factory=dict)
-    """How many came over each."""
+    """How many came over each, as far as they are not counted."""
 
     def add(self, exchange: Exchange) -> None:
         self.seen.add(exchange)
@@ -46,12 +44,8 @@ class _Asked:
         known = self._connections.get(exchange.connection, 0)
         if known < _TO_BEGIN:
             self._connections[exchange.connection] = known + 1
-            return
-        window = exchange.time // _WINDOW
-        if window != self._window:
-            self._window, self._count = window, 0
-        self._count += 1
-        self.most = max(self.most, self._count)
+        else:
+            self.busiest.add(exchange.time)
 
 
 class MetadataStorms(Rule):
@@ -83,13 +77,13 @@ class MetadataStorms(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for (client, host), mine in self._asked.items():
-            if mine.most * NS < self.limit("rate") * _WINDOW:
+            if mine.busiest.count * NS < self.limit("rate") * WINDOW:
                 continue
             seen = mine.seen
             said = (
                 f"{client} asked for metadata {words.counted(seen.count, 'time')} within"
-                f" {lasted(seen.last - seen.first)}, up to {mine.most:,} times in ten seconds; the answers have"
-                f" {volume(mine.response_bytes)}"
+                f" {lasted(seen.last - seen.first)}, up to {mine.busiest.count:,} times in ten seconds; the answers"
+                f" have {volume(mine.response_bytes)}"
             )
             if mine.all_topics:
                 said += f", and {mine.all_topics:,} of the requests ask for all topics"

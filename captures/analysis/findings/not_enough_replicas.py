@@ -11,6 +11,7 @@ from captures.analysis.findings.common import (
     error_names,
     lasted,
     on_topics,
+    some_of,
     topic_of,
     unexpected,
     whole_ids,
@@ -20,7 +21,6 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
-from captures.meaning import words
 from captures.meaning.exchange import number, rows
 from captures.meaning.places import inside, topic
 
@@ -97,7 +97,7 @@ class NotEnoughReplicas(Rule):
             yield self.finding(
                 f"topic {name}",
                 f"Produce to {name} was refused {times(seen.count)}, as too few replicas are in sync"
-                f" ({error_names(refused.codes)}), from {words.some(refused.clients)}{ending}.{doubled}",
+                f" ({error_names(refused.codes)}), from {some_of(refused.clients)}{ending}.{doubled}",
                 "See which replicas are out of sync, and bring their brokers back (finding isr_changes,"
                 " kafka-topics --describe --under-min-isr-partitions). The topic's min.insync.replicas must not be"
                 " greater than its replication factor, and to survive the loss of a broker must be less.",

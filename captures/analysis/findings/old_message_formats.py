@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from captures.analysis.findings.common import on_topics
+from captures.analysis.findings.common import on_topics, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FETCH, PRODUCE, Fetched, Produced, consumer
 from captures.analysis.findings.rule import Rule, Scene
@@ -14,19 +15,26 @@ from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 
+_API_VERSIONS = 18
 _LATEST_MAGIC = 2
 _FIRST_WITH_BATCHES = {PRODUCE: 3, FETCH: 4}
 """Request versions from which on record batches of magic 2 are spoken (KIP-98)."""
 
 
+class _Why(Enum):
+    """Why old messages go over the wire."""
+
+    SPOKEN = ""
+    """The client speaks an old version."""
+    OLD_BROKER = "old broker"
+    """The broker knows no newer version."""
+    STORED = "stored"
+    """They are given to who could read newer ones: they lie in the log."""
+
+
 class _Way(NamedTuple):
-    """How old messages go over the wire.
-
-    :ivar stored: they are given to who could read newer ones: they lie in the log
-    """
-
     api: str
-    stored: bool
+    why: _Why
 
 
 @dataclass(slots=True)
@@ -50,13 +58,17 @@ class OldMessageFormats(Rule):
         "lies in its logs in an old format it gives as it is."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH, _API_VERSIONS})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._found: dict[_Way, _Old] = {}
+        self._offered = scene.shared.offered
 
     def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == _API_VERSIONS:
+            self._offered.add(exchange)
+            return
         parts: Iterable[Produced | Fetched] = ()
         if exchange.api_key == PRODUCE:
             parts = self.scene.records.produced(exchange)
@@ -72,13 +84,19 @@ class OldMessageFormats(Rule):
 
     def _note(self, exchange: Exchange, magics: dict[str, set[int]]) -> None:
         version = exchange.version or 0
-        stored = exchange.api_key == FETCH and version >= _FIRST_WITH_BATCHES[FETCH]
-        old = self._found.setdefault(_Way(exchange.api, stored), _Old())
+        old = self._found.setdefault(_Way(exchange.api, self._why(exchange, version)), _Old())
         old.seen.add(exchange)
         old.magics.update(*magics.values())
         old.versions.add(version)
         old.clients[client_name(exchange)] = None
         old.topics.update(dict.fromkeys(magics))
+
+    def _why(self, exchange: Exchange, version: int) -> _Why:
+        bound = _FIRST_WITH_BATCHES[exchange.api_key or 0]
+        if version >= bound and exchange.api_key == FETCH:
+            return _Why.STORED
+        offered = self._offered.known.of([exchange.broker], exchange.api)
+        return _Why.OLD_BROKER if offered is not None and offered[1] < bound else _Why.SPOKEN
 
     def findings(self) -> Iterator[Finding]:
         for way, old in self._found.items():
@@ -88,23 +106,36 @@ class OldMessageFormats(Rule):
                 how = f"{'send' if several else 'sends'} messages of magic {magics} to"
             else:
                 how = f"{'are' if several else 'is'} given messages of magic {magics} of"
-            versions = f"{way.api} v{words.ranges(old.versions)}"
+            meaning, advice = _MEANINGS[way.why]
             least, most = min(old.versions), max(old.versions)
             yield self.finding(
-                f"{way.api}{', stored' if way.stored else ''}",
-                f"{words.some(old.clients)} {how} {words.some(old.topics)},"
-                f" {f'although by {versions}: so they lie in the log' if way.stored else f'with {versions}'}.",
-                _STORED if way.stored else _SPOKEN,
+                ", ".join(filter(None, (way.api, way.why.value))),
+                f"{some_of(old.clients)} {how} {some_of(old.topics)},"
+                f" {meaning.format(f'{way.api} v{words.ranges(old.versions)}')}.",
+                advice,
                 old.seen,
                 filter_text=f"api == {way.api} and version >= {least} and version <= {most}{on_topics(old.topics)}",
+                severity=Severity.INFO if way.why is _Why.OLD_BROKER else None,
             )
 
 
-_STORED = (
-    "These topics are kept in an old format: unset message.format.version (log.message.format.version) on brokers "
-    "before 4.0. What is written from then on is of magic 2; old segments leave by retention."
-)
-_SPOKEN = (
-    "Update the clients or let them use newer versions (librdkafka: api.version.request=true, kafka-python: no "
-    "api_version, sarama: Config.Version): Kafka 4 refuses these requests (finding refused_by_kafka_4)."
-)
+_MEANINGS = {
+    _Why.SPOKEN: (
+        "with {}",
+        (
+            "Update the clients or let them use newer versions (librdkafka: api.version.request=true, kafka-python: no "
+            "api_version, sarama: Config.Version): Kafka 4 refuses these requests (finding refused_by_kafka_4)."
+        ),
+    ),
+    _Why.OLD_BROKER: (
+        "with {}: the broker knows no newer version",
+        "Nothing has to be done as long as the brokers are old; from 0.11 on they keep messages of magic 2.",
+    ),
+    _Why.STORED: (
+        "although by {}: so they lie in the log",
+        (
+            "These topics are kept in an old format: unset message.format.version (log.message.format.version) on "
+            "brokers before 4.0. What is written from then on is of magic 2; old segments leave by retention."
+        ),
+    ),
+}

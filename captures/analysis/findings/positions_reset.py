@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client, of_group, of_topic
-from captures.analysis.findings.common import NS, together
+from captures.analysis.findings.common import NS, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, consumer
 from captures.analysis.findings.resets import About, Policy, Reset, Resets, Why
@@ -146,7 +146,7 @@ class PositionsReset(Rule):
             )
 
     def _told(self, told: _Told) -> Finding:
-        about, clients = told.about, words.some(told.clients)
+        about, clients = told.about, some_of(told.clients)
         who = f"Group {about.group} ({clients})" if about.group else f"Client {clients}"
         where = {topic: sorted(partitions) for topic, partitions in told.partitions.items()}
         cause = _CAUSES[about.why].format(where=places.said(where))

@@ -44,6 +44,15 @@ _ADVICE = {
     Trigger.PARTITIONS_CHANGED: "Find out who adds partitions or topics that fit the subscription again and again.",
     Trigger.INSTANCE_FENCED: "Give every process a group.instance.id of its own.",
 }
+_ON_PURPOSE = frozenset(
+    {
+        Trigger.PARTITIONS_CHANGED,
+        Trigger.REMOVED_BY_ADMIN,
+        Trigger.PROTOCOL_UPGRADED,
+        Trigger.PROTOCOL_DOWNGRADED,
+    }
+)
+"""What somebody does, as a rule, and knows of."""
 _OTHER_ADVICE = "Look at the rebalances one by one: kproxy groups tells what opened each of them."
 
 
@@ -95,7 +104,7 @@ class RebalanceStorm(GroupRule):
             _ADVICE.get(trigger, _OTHER_ADVICE),
             seen_of(every),
             filter_text=filter_of(timeline, every),
-            severity=Severity.HIGH if grave else Severity.MEDIUM,
+            severity=Severity.HIGH if grave and trigger not in _ON_PURPOSE else Severity.MEDIUM,
             certainty=least_sure([each.certainty for each in every]),
         )
 

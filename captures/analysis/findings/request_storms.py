@@ -15,6 +15,7 @@ from captures.analysis.findings.common import (
     asked,
     error_names,
     lasted,
+    some_of,
     topic_of,
     unexpected,
     with_errors,
@@ -111,7 +112,7 @@ class RequestStorms(Rule):
     def _finding(self, client: str, api: str, repeated: _Repeated, *, failed: bool) -> Finding:
         seen = repeated.seen
         what = error_names(repeated.codes) if failed else "empty answers at once"
-        about = f" about {words.some(repeated.topics)}" if repeated.topics else ""
+        about = f" about {some_of(repeated.topics)}" if repeated.topics else ""
         condition = with_errors(repeated.codes) if failed else _EMPTY_AT_ONCE
         return self.finding(
             f"client {client}, {api}{'' if failed else ', empty'}",

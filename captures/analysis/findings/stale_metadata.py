@@ -6,13 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import MS, NS, error_names, lasted, on_topics, together, with_errors
+from captures.analysis.findings.common import (
+    MS,
+    NS,
+    error_names,
+    lasted,
+    of_clients,
+    on_topics,
+    some_of,
+    together,
+    with_errors,
+)
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
-from captures.analysis.findings.staleness import APIS, Episodes, Staleness
+from captures.analysis.findings.staleness import APIS, Episodes
 from captures.exchanges import Exchange
-from captures.meaning import words
 
 _SOON_OVER = "metadata that was refreshed soon"
 
@@ -75,14 +83,14 @@ class StaleMetadata(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._staleness = Staleness(scene.names)
+        self._staleness = scene.shared.staleness
 
     def add(self, exchange: Exchange) -> None:
         self._staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         told: dict[str, _Met] = {}
-        for (client, topic), episodes in self._staleness.result():
+        for (client, topic), episodes in self._staleness.known.result():
             told.setdefault(self._subject(client, episodes), _Met()).add(client, topic, episodes)
         for subject, met in told.items():
             yield self._finding(subject, met)
@@ -97,7 +105,7 @@ class StaleMetadata(Rule):
     def _finding(self, subject: str, met: _Met) -> Finding:
         seen, codes = together(met.seen), met.codes
         were = "was" if len(met.clients) == 1 else "were"
-        said = f"{words.some(met.clients)} {were} refused {times(seen.count)} on {words.some(met.topics)}"
+        said = f"{some_of(met.clients)} {were} refused {times(seen.count)} on {some_of(met.topics)}"
         said += f" ({error_names(codes)})"
         if met.refreshes:
             said += f", asked for metadata {times(met.refreshes)}"
@@ -107,13 +115,12 @@ class StaleMetadata(Rule):
                 said += f"; the last error came {lasted(met.open_for)} after the first"
         else:
             said += f", and went on after {lasted(met.longest)}{' at most' if met.healed > 1 else ''}"
-        who = f" and ({' or '.join(map(of_client, met.clients))})" if len(met.clients) <= words.SHOWN else ""
         return self.finding(
             subject,
             f"{said}.",
             _GONE_ADVICE if met.open and codes <= _GONE else _MOVED_ADVICE,
             seen,
-            filter_text=f"{with_errors(codes)}{on_topics(met.topics)}{who}",
+            filter_text=f"{with_errors(codes)}{on_topics(met.topics)}{of_clients(met.clients)}",
             severity=self._severity(max(met.longest, met.open_for), healed=not met.open),
         )
 

@@ -86,11 +86,12 @@ class TimestampsFarOff(Rule):
             if not apart.seen:
                 continue
             future = apart.largest > 0
+            have = "has" if apart.seen.count == 1 else "have"
             unit = " Seconds seem to be given as milliseconds." if apart.timestamp in _SECONDS else ""
             yield self.finding(
                 f"client {client}, topic {topic}",
                 f"{apart.seen.count:,} of {words.counted(apart.batches, 'batch', 'batches')} that client {client} "
-                f"sent to {topic} have timestamps far {'in the future' if future else 'in the past'}: the farthest is "
+                f"sent to {topic} {have} timestamps far in the {'future' if future else 'past'}: the farthest is "
                 f"{words.moment(apart.timestamp)} UTC, {_distance(abs(apart.largest))} "
                 f"{'after' if future else 'before'} it was captured.{unit}",
                 "If no old data is loaded on purpose: check the clock of the producer and the unit (milliseconds) of "

@@ -10,13 +10,12 @@ import numpy as np
 
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import MS, asked, lasted
+from captures.analysis.findings.common import MS, asked, lasted, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted
-from captures.meaning import words
 from captures.meaning.exchange import number
 from dissectors.apis import api_name
 
@@ -152,7 +151,7 @@ class UnansweredRequests(Rule):
         )
         return self.finding(
             f"client {client}, broker {shown}",
-            f"{which} of {client} to {shown} ({words.phrases(list(mine.apis))}) got no answer for"
+            f"{which} of {client} to {shown} ({some_of(mine.apis)}) got no answer for"
             f" {'up to ' if several else ''}{lasted(mine.longest)}, {over}.",
             "See whether the broker was up and busy at that time (its log, garbage collection, request handler idle"
             " ratio), whether it knows the API, and whether packets got through (finding tcp_trouble).",

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from captures.analysis.advertised import APIS, Address, AdvertisedAddresses
+from captures.analysis.advertised import APIS, Address
 from captures.analysis.attempts import Outcome, attempts
-from captures.analysis.findings.common import MS, lasted
+from captures.analysis.findings.common import MS, lasted, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
@@ -55,7 +55,7 @@ class UnreachableBrokers(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._advertised = AdvertisedAddresses()
+        self._advertised = scene.shared.advertised
 
     def add(self, exchange: Exchange) -> None:
         self._advertised.add(exchange)
@@ -98,7 +98,7 @@ class UnreachableBrokers(Rule):
         capture = self.scene.capture
         return {
             Address(host, address.port).shown
-            for address in self._advertised.told
+            for address in self._advertised.known.told
             for host in address.hosts(capture, ends)
         }
 
@@ -109,10 +109,12 @@ class UnreachableBrokers(Rule):
             how = f"failed, {mine.refused} of them refused (RST)"
         sentence = (
             f"{words.counted(failed.count, 'attempt')} to connect to {shown} {how},"
-            f" from {words.some(mine.clients)} within {lasted(failed.last - failed.first)}"
+            f" from {some_of(mine.clients)} within {lasted(failed.last - failed.first)}"
         )
         if failed.count == 1:
-            sentence = f"An attempt to connect to {shown} {how.replace('were', 'was')}, from {words.some(mine.clients)}"
+            sentence = (
+                f"An attempt to connect to {shown} {how.replace('were', 'was')}, from {some_of(mine.clients)}"
+            )
         before = [time for time in mine.accepted if time < failed.first]
         after = [time for time in mine.accepted if time > failed.last]
         lasting = failed.last - failed.first >= self.limit("lasting") * MS

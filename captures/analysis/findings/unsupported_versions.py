@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.closings import Closing, Closings, Reason
+from captures.analysis.closings import Closing, Reason
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import unexpected
+from captures.analysis.findings.common import some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.analysis.introductions import client_name
-from captures.analysis.offered_versions import OfferedVersions, refuses_old, too_old
+from captures.analysis.offered_versions import refuses_old, too_old
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -50,8 +50,8 @@ class UnsupportedVersions(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._closings = Closings(scene.capture)
-        self._offered = OfferedVersions()
+        self._closings = scene.shared.closings
+        self._offered = scene.shared.offered
         self._told: dict[tuple[str, str], _Refused] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -67,7 +67,7 @@ class UnsupportedVersions(Rule):
             yield self._finding(client, broker, told, "answered with UNSUPPORTED_VERSION")
         closed: dict[tuple[str, str], _Refused] = {}
         unheard: dict[tuple[str, str], _Refused] = {}
-        for closing in self._closings.result():
+        for closing in self._closings.known.result():
             request = closing.request
             if (
                 closing.reason is not Reason.UNSUPPORTED_VERSION
@@ -88,18 +88,19 @@ class UnsupportedVersions(Rule):
         """Tell whether it is what refused_by_kafka_4 finds."""
         request = closing.request
         old = request is not None and request.version is not None and too_old(request.api, request.version)
-        return old and refuses_old(self._offered, closing.broker)
+        return old and refuses_old(self._offered.known, closing.broker)
 
     def _finding(self, client: str, broker: str, refused: _Refused, how: str) -> Finding:
         shown = self.scene.capture.names.shown(broker)
-        asked = words.phrases([self._asked(broker, *each) for each in refused.versions])
+        asked = some_of([self._asked(broker, *each) for each in refused.versions])
         return self.finding(
             f"client {client}, broker {shown}",
             f"{words.counted(refused.seen.count, 'request')} of {client} to {shown} in versions that it does not know"
             f" {'were' if refused.seen.count > 1 else 'was'} {how}: {asked}.",
             "Let the client find out what the broker knows (api.version.request, no fixed api_version), or bring client"
             " or broker to a version that fits: old brokers do not know new versions, and brokers from Kafka 4.0 on"
-            " none from before Kafka 2.1 (KIP-896).",
+            " none from before Kafka 2.1 (KIP-896). What is offered and refused all the same needs something that is"
+            " not enabled, such as a feature level or group.coordinator.rebalance.protocols.",
             refused.seen,
             filter_text=f"({' or '.join(map(_condition, refused.versions))}) and {of_client(client)}"
             f" and broker == {quoted(broker)}",
@@ -107,11 +108,13 @@ class UnsupportedVersions(Rule):
         )
 
     def _asked(self, broker: str, api: str, version: int | None) -> str:
-        offered = self._offered.of([broker], api)
+        offered = self._offered.known.of([broker], api)
         asked = api if version is None else f"{api} v{version}"
+        if offered and version is not None and offered[0] <= version <= offered[1]:
+            return f"{asked} (which it offers)"
         if offered:
             return f"{asked} (it offers {offered[0]} to {offered[1]})"
-        return f"{asked} (not offered at all)" if self._offered.knows(broker) else asked
+        return f"{asked} (not offered at all)" if self._offered.known.knows(broker) else asked
 
     def _unheard(self, client: str, broker: str, refused: _Refused) -> Finding:
         """ApiVersions itself is answered by all brokers that know any version of it."""

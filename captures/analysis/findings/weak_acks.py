@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import answered, asked
+from captures.analysis.findings.common import answered, asked, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
 from captures.analysis.findings.rule import Rule, Scene
@@ -131,5 +131,5 @@ class WeakAcks(Rule):
             return ""
         return (
             "no message tells how many replicas these topics have, to which producers write with acks=0 or 1: "
-            f"{words.some(sorted(unknown))}"
+            f"{some_of(sorted(unknown))}"
         )

@@ -72,6 +72,13 @@ def test_what_is_not_there_is_not_said() -> None:
     ]
 
 
+def test_many_of_one_rule_are_counted() -> None:
+    found = [finding(subject=f"group {number}") for number in range(12)]
+    lines = list(findings_markdown("a.pcap", found, [], read="All.", most=5))
+    assert len([line for line in lines if line.startswith("### ")]) == 5
+    assert lines[-1] == "… 7 more of `slow_polls`"
+
+
 def test_nothing_is_wrong() -> None:
     lines = markdown(blind=[Blind(SlowPolls, "no group [x] was seen")])
     assert "Nothing is wrong, as far as this can be judged." in lines

@@ -75,7 +75,7 @@ def test_subscriptions_that_differ() -> None:
     ]
     (found,) = of_timelines(DifferingSubscriptions, timeline(members=members))
     assert found.sentence == (
-        "Members of group orders subscribe to 2 different sets of topics (m1, m2: audit orders; m3: orders)."
+        "Members of group orders subscribe to 2 different sets of topics (m1, m2: audit, orders; m3: orders)."
     )
     assert of_timelines(DifferingSubscriptions, timeline(members=members[:2])) == []
 

@@ -38,7 +38,7 @@ def test_each_error_of_a_group_is_one_finding() -> None:
         ("group audit, REBALANCE_IN_PROGRESS", 1, Severity.LOW),
     ]
     assert found[0].sentence == (
-        "Commits of group audit failed twice with ILLEGAL_GENERATION (by app other)."
+        "Commits of group audit failed twice with ILLEGAL_GENERATION (by app, other)."
     )
 
 

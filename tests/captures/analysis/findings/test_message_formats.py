@@ -8,6 +8,7 @@ from captures.analysis.findings.old_message_formats import OldMessageFormats
 from captures.analysis.groups.model import Certainty
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, fetch, of_recording, produce
+from tests.captures.analysis.findings.record_kit import made as exchange
 
 V0, V1, V2 = batch(1, magic=0), batch(1, magic=1), batch(1)
 
@@ -19,8 +20,18 @@ def test_an_old_producer_and_an_old_consumer() -> None:
         ("Fetch", Severity.LOW),
     ]
     assert found[0].sentence == (
-        "java-none java-gzip send messages of magic 0 to compacted, with Produce v1."
+        "java-none, java-gzip send messages of magic 0 to compacted, with Produce v1."
     )
+
+
+def test_a_broker_that_knows_no_newer_version_is_no_fault_of_its_clients() -> None:
+    keys = [{"api_key": 0, "min_version": 0, "max_version": 2}]
+    offered = exchange(18, 0, {}, {"error_code": 0, "api_keys": keys})
+    (found,) = of_exchanges(OldMessageFormats, offered, produce(V1, version=2))
+    assert (found.subject, found.severity) == ("Produce, old broker", Severity.INFO)
+    keys[0]["max_version"] = 9
+    (found,) = of_exchanges(OldMessageFormats, offered, produce(V1, version=2))
+    assert (found.subject, found.severity) == ("Produce", Severity.LOW)
 
 
 def test_brokers_copy_what_is_there() -> None:

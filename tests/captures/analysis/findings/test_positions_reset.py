@@ -121,7 +121,9 @@ def test_a_new_group_of_many_members_and_topics_is_one_finding() -> None:
     ]
     (found,) = of_exchanges(PositionsReset, *exchanges)
     assert (found.severity, found.count) == (Severity.INFO, 30)
-    assert found.sentence.startswith("Group audit (m0 m1 m2 +2) has no committed offset for t0-0 +29 topics")
+    assert found.sentence.startswith(
+        "Group audit (m0, m1, m2 and 2 more) has no committed offset for t0-0 +29 topics"
+    )
     assert (found.evidence[0], found.evidence[-1]) == (1, 30)
 
 

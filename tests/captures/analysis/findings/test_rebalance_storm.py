@@ -43,6 +43,7 @@ def test_topics_that_change_again_and_again() -> None:
     """What shows it are answers that name no group; the kit checks that the filter lets them pass."""
     (found,) = of_recording("21_k430_kip848_regex_topicchange", RebalanceStorm)
     assert "topics got other partitions" in found.sentence
+    assert found.severity is Severity.MEDIUM  # somebody did that, and knows of it
 
 
 def test_members_that_join_and_leave_once_are_none() -> None:

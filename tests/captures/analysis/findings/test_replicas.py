@@ -188,8 +188,8 @@ def test_a_coordinator_that_moves_under_many_groups_is_one_finding() -> None:
     (found,) = of_exchanges(CoordinatorUnavailable, *groups)
     assert (found.severity, found.count) == (Severity.INFO, 20)
     assert found.sentence == (
-        "app was told 20 times that there is no coordinator for group g0, group g1, group g2 +17 (NOT_COORDINATOR); "
-        "it was without one for 500 ms at most."
+        "app was told 20 times that there is no coordinator for group g0, group g1, group g2 and 17 more "
+        "(NOT_COORDINATOR); it was without one for 500 ms at most."
     )
 
 

@@ -50,7 +50,7 @@ def test_what_is_not_given_up() -> None:
     """A topic was deleted; commits fail, which come before partitions are given up."""
     (found,) = of_recording("21_k430_kip848_regex_topicchange", SlowPolls)
     assert found.subject == "group gr2-kip848_regex_topicchange, did not give up"
-    assert "2 members (m1 m2)" in found.sentence
+    assert "2 members (m1, m2)" in found.sentence
     assert "commit_failures" in found.advice
 
 

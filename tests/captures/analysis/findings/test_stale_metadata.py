@@ -73,7 +73,8 @@ def test_a_leader_that_moves_under_many_clients_is_one_finding() -> None:
     (found,) = of_exchanges(StaleMetadata, *exchanges)
     assert (found.severity, found.count) == (Severity.LOW, 200)
     assert found.sentence == (
-        "c0 c1 c2 +37 were refused 200 times on t0 t1 t2 +2 (NOT_LEADER_OR_FOLLOWER), and went on after 1.5 s at most."
+        "c0, c1, c2 and 37 more were refused 200 times on t0, t1, t2 and 2 more (NOT_LEADER_OR_FOLLOWER), "
+        "and went on after 1.5 s at most."
     )
 
 
@@ -86,7 +87,7 @@ def test_topics_that_are_gone_are_told_apart() -> None:
         produced(4, 3, 3, "logs"),
     )
     assert (moved.subject, gone.subject) == ("client app", "client app, topics that are not there")
-    assert "on logs audit (UNKNOWN_TOPIC_OR_PARTITION)" in gone.sentence
+    assert "on logs, audit (UNKNOWN_TOPIC_OR_PARTITION)" in gone.sentence
     assert "deleted" in gone.advice
 
 

@@ -50,6 +50,9 @@ def test_errors_are_told_with_what_is_offered() -> None:
         " Produce v9 (it offers 3 to 8)."
     )
     assert found.certainty == Certainty.OBSERVED
+    within = spoken(PRODUCE, 8, {}, response, number=2)
+    (found,) = of_exchanges(UnsupportedVersions, offered, within)
+    assert found.sentence.endswith("Produce v8 (which it offers).")
 
 
 def test_old_clients_are_told_before_brokers_are_upgraded() -> None:
@@ -76,6 +79,15 @@ def test_a_broker_of_kafka_4_refuses_them_now() -> None:
 )
 def test_least_versions_are_those_of_kip_896(key: int, version: int, old: bool) -> None:
     assert bool(of_exchanges(RefusedByKafka4, spoken(key, version, {}, {}))) == old
+
+
+@pytest.mark.parametrize(("most", "severity"), [(2, Severity.INFO), (3, Severity.LOW)])
+def test_clients_of_brokers_that_know_no_newer_version_are_not_blamed(most: int, severity: Severity) -> None:
+    keys = [{"api_key": PRODUCE, "min_version": 0, "max_version": most}]
+    offered = spoken(API_VERSIONS, 0, {}, {"error_code": 0, "api_keys": keys})
+    (found,) = of_exchanges(RefusedByKafka4, offered, spoken(PRODUCE, 2, {}, {}, number=2))
+    assert (found.severity, found.evidence) == (severity, (2,))
+    assert ("knows no newer ones (Produce)" in found.sentence) == (severity is Severity.INFO)
 
 
 def test_what_brokers_send_each_other_is_left_out() -> None:
