@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.findings.diagnosis import Blind
 from captures.analysis.findings.finding import Finding, Severity
-from captures.analysis.findings.slow_polls import SlowPolls
+from captures.analysis.findings.rules.slow_polls import SlowPolls
 from captures.analysis.groups.model import Certainty
 from captures.export.findings import escaped, findings_markdown
 
