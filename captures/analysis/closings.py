@@ -17,7 +17,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
-from captures.analysis.introductions import ConnectionKey, Introductions, client_name
+from captures.analysis.introductions import ConnectionKey, Introductions, client_name, connection_key
 from captures.analysis.offered_versions import OfferedVersions, refuses_old, too_old
 from captures.exchanges import Capture, Exchange, Flag
 
@@ -97,6 +97,7 @@ class Closing:
 class _Tail:
     """What came last on a connection, and what it was before."""
 
+    key: ConnectionKey
     client: str
     broker: str
     last: Asked
@@ -140,7 +141,9 @@ class Closings:
         )
         tail = self._tails.get(exchange.connection)
         if tail is None:
-            tail = _Tail(client_name(exchange), exchange.broker, asked, exchange.time)
+            tail = _Tail(
+                connection_key(exchange), client_name(exchange), exchange.broker, asked, exchange.time
+            )
             self._tails[exchange.connection] = tail
         if exchange.client_id:
             tail.client = exchange.client_id
@@ -166,7 +169,12 @@ class Closings:
 
     def _closings(self) -> Iterator[Closing]:
         capture = self._capture
-        secured = {tail.broker for tail in self._tails.values() if tail.sasl}
+        # who only tries SASL does not show that the listener wants it
+        secured = {
+            tail.broker
+            for tail in self._tails.values()
+            if tail.sasl and tail.requests and not self._introductions.of(tail.key).refusal
+        }
         worked = {tail.broker for tail in self._tails.values() if tail.requests and not tail.sasl}
         in_vain: dict[str, list[int]] = {}
         for attempt in attempts(capture, (Outcome.REFUSED, Outcome.SILENT)):
@@ -179,8 +187,7 @@ class Closings:
             tail = self._tails.get(connection)
             if tail is None or connection in capture.foreign:
                 continue
-            _, broker = ends = capture.endpoints(connection)
-            known = self._introductions.of(ConnectionKey(connection, *ends))
+            broker, known = capture.endpoints(connection)[1], self._introductions.of(tail.key)
             circumstances = _Circumstances(
                 time=time,
                 offered=self._offered,
@@ -253,7 +260,8 @@ def _reason(tail: _Tail, seen: _Circumstances) -> Reason:
         return Reason.TOO_LARGE  # the broker did not want to see the end of it
     if request is not None:
         soon = seen.time - request.time <= SOON
-        if seen.wants_sasl and not (tail.sasl or tail.requests) and soon:
+        first = not (tail.sasl or tail.requests) and request.api_key not in _INTRODUCING
+        if seen.wants_sasl and first and soon:
             return Reason.NOT_AUTHENTICATED
         return Reason.UNANSWERED
     if tail.no_answer_due and seen.time - tail.last.time <= SOON and not seen.with_others:

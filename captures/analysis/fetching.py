@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 
 from captures.exchanges import Exchange
 from captures.meaning import Names
-from captures.meaning.exchange import Body, inner, items, number, rows, text
+from captures.meaning.exchange import Body, items, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import index, topic
+from captures.meaning.places import Place, rows_by_place, topic
 
 FETCH, SHARE_FETCH = 1, 78
 
 MOST_SESSIONS = 4096
 """Connections whose sessions are remembered; what was idle the longest is forgotten."""
-
-Place = tuple[str, int]
-"""Topic, by name, or by ID where no message had told the name yet, and partition."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +85,7 @@ class FetchSessions:
             session=session,
             asked=asked,
             dropped=dropped,
-            told=list(self._places(response, "responses")),
+            told=list(rows_by_place(response, "responses", self._names)),
             end=exchange.time + max(exchange.latency or 0, 0),
             replica=replica_of(request),
         )
@@ -118,30 +115,14 @@ class FetchSessions:
         return session
 
     def _asked(self, request: Body) -> Iterator[tuple[Place, int]]:
-        for place, row in self._places(request, "topics"):
+        for place, row in rows_by_place(request, "topics", self._names):
             yield place, number(row, "fetch_offset")
 
     def _forgotten(self, request: Body) -> Iterator[Place]:
         for holder in rows(request, "forgotten_topics_data"):
-            name = self._topic(holder)
+            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
             for partition in items(holder, "partitions"):
                 yield name, partition
-
-    def _places(self, body: Body, topics: str) -> Iterator[tuple[Place, Body]]:
-        for holder in rows(body, topics):
-            name = self._topic(holder)
-            for row in rows(holder, "partitions"):
-                partition = index(row)
-                if name != "?" and partition is not None:
-                    yield (name, partition), row
-
-    def _topic(self, holder: Body) -> str:
-        return topic(holder, lambda uuid: self._names(uuid) or uuid)
-
-
-def replica_of(request: Body) -> int:
-    """Return the node ID of who sends a Fetch; below 0 for a consumer (``replica_state`` since v15, KIP-903)."""
-    return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
 
 
 def behind_records(row: Body) -> int:

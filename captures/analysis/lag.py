@@ -19,12 +19,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from captures.analysis.fetching import FETCH, FetchSession, FetchSessions
+from captures.analysis.fetching import FETCH, MOST_SESSIONS, FetchSession, FetchSessions
 from captures.analysis.introductions import client_name
-from captures.analysis.positions import LEARNED_FROM, Place, Position, Positions
+from captures.analysis.positions import LEARNED_FROM, Position, Positions
 from captures.exchanges import Exchange, rfc3339
 from captures.filters.groups import MEMBERSHIP, GroupInference
 from captures.meaning import Names
+from captures.meaning.places import Place
 
 MOST_SLICES = 120
 LEAST_SLICE = 100_000_000
@@ -225,10 +226,13 @@ class LagStats:
     def _confirm_ends(self) -> None:
         """Take ends as told anew by the last answer of a session: what it does not name has no news (KIP-227)."""
         for session, time in self._answered.values():
-            for place in session.partitions:
-                known = self._ends.get(place)
-                if known is not None and known[1] < time:
-                    self._ends[place] = known[0], time
+            self._confirm(session, time)
+
+    def _confirm(self, session: FetchSession, time: int) -> None:
+        for place in session.partitions:
+            known = self._ends.get(place)
+            if known is not None and known[1] < time:
+                self._ends[place] = known[0], time
 
     # ------------------------------------------------------------ as it comes
     def _take_in(self, until: int | None) -> None:
@@ -256,7 +260,10 @@ class LagStats:
     def _fetched(self, exchange: Exchange) -> None:
         seen = self._sessions.add(exchange)
         if seen is not None and exchange.response is not None:
-            self._answered[exchange.connection] = seen.session, seen.end
+            self._answered.pop(exchange.connection, None)
+            self._answered[exchange.connection] = seen.session, seen.end  # the latest comes last
+            if len(self._answered) > MOST_SESSIONS:
+                self._confirm(*self._answered.pop(next(iter(self._answered))))
         if seen is None or seen.replica >= 0:
             return
         group, _ = self._inference.group_of(exchange)

@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from captures.analysis.fetching import replica_of
 from captures.analysis.introductions import Introductions, client_name, connection_key
 from captures.analysis.offered_versions import KAFKA_4_LEAST, too_old
 from captures.analysis.version_matrix import (
@@ -26,7 +25,7 @@ from captures.analysis.version_matrix import (
     shown,
 )
 from captures.exchanges import Capture, Exchange, Flag
-from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.exchange import Body, number, replica_of, rows, text
 from dissectors.apis import api_name
 
 API_VERSIONS = 18
@@ -38,11 +37,23 @@ BETWEEN_BROKERS = frozenset(
         "ControlledShutdown",
         "WriteTxnMarkers",
         "AlterPartition",
+        "Vote",
+        "BeginQuorumEpoch",
+        "EndQuorumEpoch",
+        "FetchSnapshot",
+        "UpdateRaftVoter",
+        "Envelope",
+        "BrokerRegistration",
+        "BrokerHeartbeat",
+        "ControllerRegistration",
+        "AllocateProducerIds",
+        "AssignReplicasToDirs",
+        "InitializeShareGroupState",
+        "ReadShareGroupState",
+        "WriteShareGroupState",
+        "DeleteShareGroupState",
+        "ReadShareGroupStateSummary",
     }
-    | {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot", "UpdateRaftVoter", "Envelope"}
-    | {"BrokerRegistration", "BrokerHeartbeat", "ControllerRegistration", "AllocateProducerIds"}
-    | {"AssignReplicasToDirs", "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState"}
-    | {"DeleteShareGroupState", "ReadShareGroupStateSummary"}
 )
 """APIs that only brokers and controllers ask, and only of each other."""
 _BY_REPLICAS = frozenset({1, 2, 23})
@@ -64,16 +75,36 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Client:
-    """What was seen of a client."""
+    """What was seen of a client.
+
+    :ivar used: broker and API -> version -> exchanges
+    :ivar first: broker and API -> number of the first exchange
+    :ivar at: broker, API and version -> likewise
+    :ivar connections: its connections, of a client that does not ask -> broker, and number of the first exchange
+    """
 
     software: Counter[str] = field(default_factory=Counter)
     hosts: dict[str, None] = field(default_factory=dict)
     used: dict[tuple[str, int], Counter[int]] = field(default_factory=dict)
     first: dict[tuple[str, int], int] = field(default_factory=dict)
     at: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    asking: set[int] = field(default_factory=set)
+    asks: bool = False
     connections: dict[int, tuple[str, int]] = field(default_factory=dict)
     is_broker: bool = False
+
+    def add(self, exchange: Exchange, key: int, version: int) -> None:
+        """Note what it uses, and whether it asks."""
+        place = exchange.broker, key
+        self.used.setdefault(place, Counter())[version] += 1
+        self.first.setdefault(place, exchange.number)
+        self.at.setdefault((*place, version), exchange.number)
+        self.hosts[exchange.client.rpartition(":")[0]] = None
+        self.is_broker = self.is_broker or _is_broker(exchange)
+        if key == API_VERSIONS and not self.asks:
+            self.asks = True
+            self.connections.clear()
+        if not self.asks:
+            self.connections.setdefault(exchange.connection, (exchange.broker, exchange.number))
 
 
 class Negotiation:
@@ -100,16 +131,8 @@ class Negotiation:
         if key is None or version is None or Flag.ORPHAN in exchange.flag:
             return
         client = self._clients.setdefault(client_name(exchange), _Client())
-        place = exchange.broker, key
-        client.used.setdefault(place, Counter())[version] += 1
-        client.first.setdefault(place, exchange.number)
-        client.at.setdefault((*place, version), exchange.number)
-        client.hosts[exchange.client.rpartition(":")[0]] = None
-        if exchange.connection not in client.connections:
-            client.connections[exchange.connection] = exchange.broker, exchange.number
-        client.is_broker = client.is_broker or _is_broker(exchange)
+        client.add(exchange, key, version)
         if key == API_VERSIONS:
-            client.asking.add(exchange.connection)
             told = self._introductions.of(connection_key(exchange)).software
             if told:
                 client.software[told] += 1
@@ -152,7 +175,7 @@ class Negotiation:
         return Matrix(sorted(self._offers.values(), key=lambda each: each.broker), clients, warnings)
 
     def _client(self, name: str, seen: _Client) -> ClientVersions:
-        asks = True if seen.asking else False if any(map(self._whole, seen.connections)) else None
+        asks = True if seen.asks else False if any(map(self._whole, seen.connections)) else None
         software = [each for each, _ in seen.software.most_common()]
         found = ClientVersions(name, software, list(seen.hosts), asks, seen.is_broker)
         for (broker, key), used in sorted(seen.used.items()):
@@ -235,8 +258,8 @@ def _is_broker(exchange: Exchange) -> bool:
     """Tell whether only a broker or controller asks this."""
     if exchange.api in BETWEEN_BROKERS:
         return True
-    request = exchange.request.value if exchange.request else None
-    return exchange.api_key in _BY_REPLICAS and bool(request) and replica_of(request or {}) >= 0
+    request = (exchange.request.value if exchange.request else None) or {}
+    return exchange.api_key in _BY_REPLICAS and replica_of(request) >= 0
 
 
 def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list[VersionWarning]:

@@ -14,18 +14,15 @@ from dataclasses import dataclass, field, replace
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import Names
-from captures.meaning.exchange import Body, inner, number, rows, text
+from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import index, topic
+from captures.meaning.places import Place, rows_by_place
 
 _PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH = 0, 1, 2, 3, 8, 9
 _INIT_PRODUCER_ID, _END_TXN, _TXN_OFFSET_COMMIT, _DESCRIBE_TOPIC_PARTITIONS = 22, 26, 28, 75
 _LATEST = -1
 _ALL = -1
 _COUNTED_FROM_0 = 2
-
-Place = tuple[str, int]
-"""Topic, by name or ID, and partition."""
 
 
 @dataclass(slots=True)
@@ -116,13 +113,7 @@ class Positions:
     def _places(
         self, body: Body, topics: str, partitions: str = "partitions"
     ) -> Iterator[tuple[Place, Body]]:
-        """Yield the partition structs of a body with their places."""
-        for holder in rows(body, topics):
-            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
-            for row in rows(holder, partitions):
-                partition = index(row)
-                if name != "?" and partition is not None:
-                    yield (name, partition), row
+        return rows_by_place(body, topics, self._names, partitions)
 
     def _produce(self, _: str, request: Body, response: Body) -> None:
         if number(request, "acks", 0) != _ALL:
@@ -137,7 +128,7 @@ class Positions:
                 known.end = max(known.end or 0, base + batches[-1].last_offset + 1)
 
     def _fetch(self, client: str, request: Body, response: Body) -> None:
-        replica = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
+        replica = replica_of(request)
         for place, row in self._places(request, "topics"):
             if replica < 0 and number(row, "fetch_offset") >= 0:
                 self._of(place).fetched[client] = row["fetch_offset"]

@@ -30,15 +30,13 @@ from captures.analysis.round_trips import RoundTrips
 from captures.analysis.throttling import Throttles
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names
-from captures.meaning.exchange import Body, inner, number, rows, text
+from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import index, topic
+from captures.meaning.places import Place, index, topic
 from dissectors.apis import api_name
 
 _PRODUCE, _FETCH = 0, 1
 _ALL = -1
-Place = tuple[str, int]
-"""Topic, by name or ID, and partition."""
 
 _MOST_FETCHES = 64
 """Of each partition, fetches of followers that are remembered."""
@@ -233,7 +231,7 @@ class TimeShares:
 
     def _note_follower(self, exchange: Exchange) -> None:
         request = (exchange.request.value if exchange.request else None) or {}
-        if number(request, "replica_id", number(inner(request, "replica_state"), "replica_id")) < 0:
+        if replica_of(request) < 0:
             return
         for place, holder, row in self._places(request, "topics", "partitions"):
             asked = self._followers.get(place)

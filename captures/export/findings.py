@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from captures.analysis.findings.diagnosis import Blind
@@ -17,21 +18,33 @@ _NUMBERED = re.compile(r"\A(\d+)([.)])")
 
 
 def findings_markdown(
-    path: str, found: Sequence[Finding], blind: Sequence[Blind], *, read: str
+    path: str,
+    found: Sequence[Finding],
+    blind: Sequence[Blind],
+    *,
+    read: str,
+    most: int | None = None,
 ) -> Iterator[str]:
     """Yield findings as lines of Markdown: a section for each severity, and what could not be judged.
 
     :param path: the capture
     :param read: what was read of it, in a sentence
+    :param most: of one rule, so many are told under a heading, and the rest counted; None for all
     """
     yield from (f"# Diagnosis of {escaped(path)}", "", escaped(read))
     if not found:
         yield from ("", "Nothing is wrong, as far as this can be judged.")
     for severity in sorted({each.severity for each in found}, reverse=True):
         yield from ("", f"## {severity.word.capitalize()}")
+        told: Counter[str] = Counter()
         for each in found:
             if each.severity is severity:
-                yield from _one(each)
+                told[each.rule] += 1
+                if most is None or told[each.rule] <= most:
+                    yield from _one(each)
+        for rule, count in told.items():
+            if most is not None and count > most:
+                yield from ("", f"… {count - most:,} more of {_code(rule)}")
     if blind:
         yield from ("", "## Could not be judged, or not as a whole", "")
         yield from (f"- {each.rule.title}: {escaped(each.why)}" for each in blind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, rows, text
+from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, replica_of, rows, text
 from captures.meaning.payload import payload
 from captures.meaning.words import join, listed
 
@@ -67,7 +67,7 @@ def leaders(x: Exchange) -> str:
 # ---------------------------------------------------------------- Fetch
 def _fetch_request(x: Exchange) -> str:
     request = x.request
-    replica = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
+    replica = replica_of(request)
     level = number(request, "isolation_level", 0)
     return join(
         f"replica {replica}" if replica >= 0 else "",

@@ -77,6 +77,14 @@ def text(body: Body, field: str, default: str = "") -> str:
     return body.get(field) or default
 
 
+def replica_of(request: Body) -> int:
+    """Return the node ID of who asks as a replica, as in a Fetch; below 0 for a consumer.
+
+    ``replica_state`` has it in a Fetch since v15 (KIP-903).
+    """
+    return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
+
+
 def ok(_: Exchange) -> str:
     """Say that it went well, where the answer tells no more."""
     return "ok"

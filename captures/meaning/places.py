@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Names
+from captures.meaning.exchange import Body, Names, rows
 from dissectors.wire import ZERO_UUID
 
 TOPIC_FIELDS = ("name", "topic", "topic_name")
@@ -23,7 +23,7 @@ PARTITION_ARRAYS = (
 )
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""Topic, by name or ID, and partition."""
 
 
 def topic(row: Body, names: Names) -> str:
@@ -67,6 +67,22 @@ def partitions(row: Body) -> list[int]:
     # one lookup for the array: all its structs name the partition by the same field
     field = next((name for name in INDEX_FIELDS if first and name in first), "")
     return [number for struct in found if struct and (number := struct.get(field)) is not None]
+
+
+def rows_by_place(
+    body: Body, topics: str, names: Names, partitions: str = "partitions"
+) -> Iterator[tuple[Place, Body]]:
+    """Yield partition structs with their places: by the topic's name, or its ID as long as no message told the name.
+
+    :param topics: the array of topics
+    :param partitions: the array of partitions in each of them
+    """
+    for holder in rows(body, topics):
+        name = topic(holder, lambda uuid: names(uuid) or uuid)
+        for row in rows(holder, partitions):
+            partition = index(row)
+            if name != "?" and partition is not None:
+                yield (name, partition), row
 
 
 def each(topics: Iterable[Body], names: Names) -> list[tuple[str, Body]]:

@@ -7,7 +7,7 @@ cannot tell (acks=all waits for followers, CreateTopics for brokers), nothing is
 
 from __future__ import annotations
 
-from captures.meaning.exchange import Body, inner, number, rows
+from captures.meaning.exchange import Body, number, replica_of, rows
 from captures.meaning.payload import headers
 from captures.meaning.plans import Side
 from dissectors.knowledge import CLUSTER_METADATA_ID
@@ -114,7 +114,7 @@ def _poll(key: int, request: Body, response: Body) -> Wait:
             got += len(data)
             at_the_end = at_the_end and (raft or _only_just_written(key, row, data))
     if got < least:
-        follower = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id")) >= 0
+        follower = replica_of(request) >= 0
         return longest, "replica waiting for new records" if follower else "long poll: nothing new to read"
     # A single batch up to the high watermark is what ends the poll of a reader who had everything else before. Where
     # more lies ready, the answer had nothing to wait for.

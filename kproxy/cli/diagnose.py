@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import (
-    EXIT_INCOMPLETE,
-    early_ends,
-    filter_option,
-    keylog_option,
-    names_of,
-    opened_capture,
-    read_to_the_end,
-    with_progress,
-)
+from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, read_to_the_end, with_progress
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import ended_by_signals, flush
 
@@ -43,7 +32,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
     from captures.analysis.findings.all import RULES
     from kproxy.cli.findings_text import rule_lines
 
-    for line in rule_lines(RULES, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+    for line in rule_lines(RULES, terminal_width()):
         click.echo(line)
     context.exit()
 
@@ -128,19 +117,16 @@ class Diagnosing:
         wanted: str | None,
         begin: str | None,
         end: str | None,
-        keylog: str | None,
-        hosts: tuple[str, ...],
-        align_clocks: bool,
-        spool: int | None,
         utc: bool,
         color: str,
+        **reading: Any,
     ) -> None:
         from captures.analysis.findings.finding import Severity
         from kproxy.cli.diagnosing import rules_and_limits
 
         if as_json and as_markdown:
             raise click.UsageError("--json and --markdown are two shapes: give one of them")
-        self.files = files
+        self.reading = Reading(files, utc=utc, follow=follow, **reading)
         self.follow = follow
         self.as_json = as_json
         self.as_markdown = as_markdown
@@ -148,43 +134,24 @@ class Diagnosing:
         self.most = None if show_all else MOST_OF_A_RULE
         self.least = Severity[least.upper()]
         self.rules, self.limits = rules_and_limits(only, skip, thresholds)
-        self.zone: tzinfo | None = UTC if utc else None
-        self.terminal = sys.stdout.isatty()
-        self.color = color == "always" or (
-            color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
-        )
-        self.selecting = Selecting(filter_option(wanted, self.zone), begin, end, self.zone)
-        self.reading = [
-            *(("--keylog", keylog) if keylog else ()),
-            *(["--align-clocks"] if align_clocks else ()),
-        ]
-        self.keylog = keylog_option(keylog, growing=follow or "-" in files)
-        self.names = names_of(hosts)
-        self.align_clocks = align_clocks
-        self.spool = spool
+        self.color = colored(color)
+        zone = self.reading.zone
+        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone)
         self.exit_code = 0
 
     def run(self) -> None:
         """Read the capture, and print what was found."""
-        from kproxy.cli.summary import Tally, notes
+        from kproxy.cli.summary import Tally
 
-        capture = opened_capture(
-            self.files,
-            self.keylog,
-            self.names,
-            align_clocks=self.align_clocks,
-            follow=self.follow,
-            spool=self.spool,
-        )
+        capture = self.reading.opened()
         tally = Tally()
         judge = self._follow if self.follow and capture.source.live else self._judge
         diagnosis = judge(capture, tally)
         found = diagnosis.findings()
-        for note in notes(capture):
-            click.echo(f"kproxy: {note}", err=True)
+        clean = conclude(capture, tally, told=not self.as_json)
         flush()
         self._print(capture, tally, diagnosis, [each for each in found if each.severity >= self.least])
-        self.exit_code = 0 if tally.clean(capture) else EXIT_INCOMPLETE
+        self.exit_code = 0 if clean else EXIT_INCOMPLETE
         if self.fail_on is not None and any(each.severity >= self.fail_on for each in found):
             self.exit_code = EXIT_FOUND
         flush()
@@ -213,7 +180,7 @@ class Diagnosing:
 
         reader = ExchangeReader(capture, annotate=False, gist=False, live=True)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
-        text = FindingsText(None, self.zone, color=False, files=self.files)
+        text = FindingsText(None, self.reading.zone, color=False, files=self.reading.files)
         live = LiveFindings(
             diagnosis,
             capture,
@@ -236,7 +203,8 @@ class Diagnosing:
             from captures.export.findings import findings_markdown
 
             path = str(capture.source.path)
-            for line in findings_markdown(path, found, diagnosis.blind(), read=tally.sentence(capture)):
+            read, blind = tally.sentence(capture), diagnosis.blind()
+            for line in findings_markdown(path, found, blind, read=read, most=self.most):
                 click.echo(line)
         else:
             self._print_text(capture, tally, diagnosis, found)
@@ -244,8 +212,13 @@ class Diagnosing:
     def _print_text(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
         from kproxy.cli.findings_text import FindingsText, verdict
 
-        width = shutil.get_terminal_size().columns if self.terminal else None
-        text = FindingsText(width, self.zone, color=self.color, files=self.files, options=self.reading)
+        text = FindingsText(
+            terminal_width(),
+            self.reading.zone,
+            color=self.color,
+            files=self.reading.files,
+            options=self.reading.options,
+        )
         click.echo(tally.sentence(capture))
         if tally.first is not None:
             click.echo(text.span(tally.first, tally.last))
@@ -261,7 +234,7 @@ class Diagnosing:
         from captures.exchanges import rfc3339
 
         shape = {
-            "captures": list(self.files),
+            "captures": list(self.reading.files),
             "exchanges": tally.exchanges,
             "first": None if tally.first is None else rfc3339(tally.first),
             "last": None if tally.first is None else rfc3339(tally.last),

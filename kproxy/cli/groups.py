@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from captures.analysis.groups.model import GroupTimeline, Rebalance
     from captures.exchanges import Capture
     from kproxy.cli.groups_text import GroupText
+
+    Told = tuple[GroupTimeline, list[Rebalance]]
+    """A group, and those of its rebalances that are to be shown."""
 
 
 @click.command(short_help="Tell why groups rebalanced, and what it cost.")
@@ -74,14 +76,6 @@ def groups(files: tuple[str, ...], **options: Any) -> None:
     sys.exit(0 if run.clean else EXIT_INCOMPLETE)
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A group, and those of its rebalances that are to be shown."""
-
-    timeline: GroupTimeline
-    rebalances: list[Rebalance]
-
-
 class Groups:
     """One run of ``kproxy groups``."""
 
@@ -128,9 +122,9 @@ class Groups:
 
     def _show(self, capture: Capture, timelines: list[GroupTimeline]) -> None:
         low, high = self.reading.bounds(capture, self.begin, self.end)
-        told = [Told(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
+        told = [(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
         if self.as_json:
-            _print_json([rebalance for each in told for rebalance in each.rebalances])
+            _print_json([each for _, rebalances in told for each in rebalances])
         elif self.html is not None:
             self._write_html(told, low, high)
         elif self.mermaid:
@@ -196,10 +190,10 @@ class Groups:
         text = self._text()
         if not told:
             click.echo("No group was seen: nobody spoke with a coordinator as a member.")
-        for index, each in enumerate(told):
+        for index, (timeline, rebalances) in enumerate(told):
             if index:
                 click.echo()
-            for line in text.lines(each.timeline, each.rebalances):
+            for line in text.lines(timeline, rebalances):
                 click.echo(line)
 
     def _text(self) -> GroupText:
@@ -216,7 +210,7 @@ class Groups:
 
         assert self.html is not None
         text = page(
-            [(each.timeline, each.rebalances) for each in told],
+            told,
             names=self.reading.names,
             zone=self.reading.zone,
             begin=low,
@@ -225,7 +219,7 @@ class Groups:
         )
         with replacing(self.html) as file:
             file.write(text.encode())
-        count = sum(len(each.rebalances) for each in told)
+        count = sum(len(rebalances) for _, rebalances in told)
         where = "standard output" if self.html == "-" else self.html
         what = f"{words.counted(len(told), 'group')} with {words.counted(count, 'rebalance')}"
         click.echo(f"{what} written to {where}.", err=True)
@@ -233,7 +227,7 @@ class Groups:
     def _print_mermaid(self, told: list[Told]) -> None:
         from captures.export.group_mermaid import lines
 
-        for line in lines([(each.timeline, each.rebalances) for each in told], self.reading.zone):
+        for line in lines(told, self.reading.zone):
             click.echo(line)
 
 

@@ -86,10 +86,18 @@ diagnose_option = click.option(
 
 utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
 
+
+def _keep_colors(context: click.Context, _: click.Parameter, color: str) -> str:
+    """Let colours through to what is no terminal, if they are always wanted: click would take them out again."""
+    context.color = True if color == "always" else None
+    return color
+
+
 color_option = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
+    callback=_keep_colors,
     help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
 )
 

@@ -26,6 +26,10 @@ class Reading:
     :param utc: whether times are read and shown in UTC
     :param follow: whether more is still being written
     :raises click.UsageError: if the key log or the names cannot be read
+
+    :ivar zone: of the times that are read and shown; None is the local one
+    :ivar names: what addresses are called
+    :ivar options: what a command has to be given to read the same
     """
 
     def __init__(
@@ -46,6 +50,10 @@ class Reading:
         self.names = names_of(hosts)
         self._align_clocks = align_clocks
         self._spool = spool
+        self.options = [
+            *(("--keylog", keylog) if keylog else ()),
+            *(["--align-clocks"] if align_clocks else ()),
+        ]
 
     def capture(self) -> Capture:
         """Read it.

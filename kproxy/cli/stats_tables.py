@@ -84,7 +84,7 @@ def latency_table(rows: list[ShareRow]) -> Table:
         Column("API", least=22),
         Column("answered", right=True),
         Column("p50", right=True, rank=2),
-        Column("p99", right=True),
+        Column("p99", right=True, rank=1),
         *(
             Column(title, right=True, rank=rank)
             for title, rank in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from captures.analysis.conditions import of_client
 from captures.analysis.findings.finding import Occurrences
 from captures.analysis.topic_stats import place_of
 from captures.exchanges import Capture, Exchange
@@ -20,6 +21,8 @@ UNNAMED = "?"
 
 _NOTHING: Body = {}
 _LONG = 100_000  # ms
+_LONGEST = 2_000
+"""Characters of a sentence at most; a client ID may have 32,767."""
 
 
 def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list[ErrorFound]:
@@ -75,6 +78,15 @@ def one_of(field: str, values: Iterable[object]) -> str:
     return f"{field} == {texts[0]}" if len(texts) == 1 else f"{field} in {{{', '.join(texts)}}}"
 
 
+def of_clients(clients: Iterable[str]) -> str:
+    """Return a condition to be joined to a filter: that it is one of some clients; none if there are too many."""
+    every = list(clients)
+    if len(every) > words.SHOWN:
+        return ""
+    conditions = " or ".join(map(of_client, every))
+    return f" and ({conditions})" if len(every) > 1 else f" and {conditions}"
+
+
 def with_errors(codes: Iterable[int]) -> str:
     """Return a filter for exchanges with one of some errors."""
     return one_of("error", sorted(set(codes)))
@@ -104,6 +116,13 @@ def volume(count: int) -> str:
     return short if short.endswith(" B") else f"{short[:-1]} {short[-1].upper()}iB"
 
 
+def some_of(names: Iterable[str]) -> str:
+    """Return names in words, those behind the first counted: ``orders, logs, audit and 4 more``."""
+    every = list(names)
+    rest = len(every) - words.SHOWN
+    return ", ".join(every[: words.SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
 def captured_twice(again: int, size: int) -> bool:
     """Tell whether bytes came again so often that it is the capture which has packets twice, not the network.
 
@@ -128,17 +147,24 @@ def replica_of(exchange: Exchange) -> int:
     return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
 
 
+def plain(text: str) -> str:
+    """Return a text on one line that may be shown anywhere: names in it come from the wire, and may be endless."""
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 1]}…"
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
 def together(parts: Iterable[Occurrences]) -> Occurrences:
     """Return what was seen in several places as one."""
-    whole, numbers = Occurrences(), set[int]()
+    whole, evidence = Occurrences(), set[int]()
     for part in parts:
         if part:
             whole.first = min(whole.first, part.first) if whole else part.first
             whole.last = max(whole.last, part.last)
             whole.count += part.count
-            numbers.update(part.numbers)
-    for number_ in sorted(numbers):
-        whole.show(number_)
+            evidence.update(part.numbers)
+    for exchange in sorted(evidence):
+        whole.show(exchange)
     return whole
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from captures.analysis.conditions import of_group
-from captures.analysis.findings.common import one_of
+from captures.analysis.findings.common import one_of, some_of
 from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.rule import Rule
 from captures.analysis.groups.labels import Labels
@@ -98,10 +98,10 @@ def causes_of(timeline: GroupTimeline, trigger: Trigger) -> list[Cause]:
 
 
 def named(names: Iterable[str]) -> str:
-    """Return how several members are told, each by its instance or client ID: ``m3``, ``5 members (m1 m2 m3 +2)``."""
+    """Return how several members are told, each by its instance or client ID: ``m3``, ``2 members (m1, m2)``."""
     every = sorted({words.clipped(words.line(name), _NAME_LENGTH) for name in names if name})
     if len(every) > 1:
-        return f"{len(every)} members ({words.some(every)})"
+        return f"{len(every)} members ({some_of(every)})"
     return every[0] if every else "a member"
 
 

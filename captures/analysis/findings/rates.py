@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from captures.analysis.findings.common import NS
 
-_WINDOW = 10 * NS
+WINDOW = 10 * NS
+"""ns of a stretch in which is counted."""
 
 
 class Busiest:
@@ -26,7 +27,7 @@ class Busiest:
 
         :param time: ns since the epoch
         """
-        if not self._count or time - self._begin > _WINDOW:
+        if not self._count or time - self._begin > WINDOW:
             self._begin, self._count = time, 0
         self._count += 1
         if self._count > self.count:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from captures.analysis.fetching import FetchSeen, FetchSessions
-from captures.analysis.findings.common import answered, asked, replica_of, whole_ids
+from captures.analysis.findings.common import answered, asked, replica_of, some_of, whole_ids
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import Names, words
@@ -100,7 +100,7 @@ class ProduceAnswers:
             return NO_PRODUCE
         if not self._silent:
             return ""
-        return f"brokers tell no errors to clients that write with acks=0: {words.some(self._silent)}"
+        return f"brokers tell no errors to clients that write with acks=0: {some_of(self._silent)}"
 
 
 class RecordTraffic:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.conditions import of_group
+from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
 from captures.analysis.findings.rule import Rule, Scene
@@ -109,4 +110,4 @@ def _note(known: set[str], name: str) -> None:
 
 def listed(names: set[str]) -> str:
     """Return some names, fit for a sentence."""
-    return words.some(sorted(words.clipped(words.line(name), 60) for name in names))
+    return some_of(sorted(words.clipped(words.line(name), 60) for name in names))

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
+from captures.analysis.findings.common import plain
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import RecordTraffic
+from captures.analysis.findings.shared import Shared
 from captures.analysis.groups.model import Certainty, GroupTimeline
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names, words
@@ -65,6 +67,7 @@ class Scene:
     :ivar told: asks for the groups' timelines; not to be used before rules are asked for findings
     :ivar limits: thresholds that the user has set: ``rule.name`` -> value
     :ivar records: what Produce and Fetch exchanges carry
+    :ivar shared: what several rules follow
     """
 
     capture: Capture
@@ -72,9 +75,11 @@ class Scene:
     told: Callable[[], Sequence[GroupTimeline]]
     limits: Mapping[str, float] = field(default_factory=dict)
     records: RecordTraffic = field(init=False)
+    shared: Shared = field(init=False)
 
     def __post_init__(self) -> None:
         self.records = RecordTraffic(self.names)
+        self.shared = Shared(self.capture, self.names)
 
     @property
     def groups(self) -> Sequence[GroupTimeline]:
@@ -107,6 +112,10 @@ class Rule:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
+        self._set_to = {
+            threshold.name: scene.limits.get(f"{self.name}.{threshold.name}", threshold.default)
+            for threshold in self.thresholds
+        }
 
     def add(self, exchange: Exchange) -> None:
         """Look at one exchange."""
@@ -121,8 +130,7 @@ class Rule:
 
     def limit(self, name: str) -> float:
         """Return a threshold as it is set."""
-        default = next(threshold.default for threshold in self.thresholds if threshold.name == name)
-        return self.scene.limits.get(f"{self.name}.{name}", default)
+        return self._set_to[name]
 
     def finding(
         self,
@@ -137,13 +145,13 @@ class Rule:
         connections: Sequence[int] = (),
         **more: Any,
     ) -> Finding:
-        """Make a finding of this rule; the thresholds are put in."""
+        """Make a finding of this rule; the thresholds are put in, and texts made fit to be shown anywhere."""
         return Finding(
             rule=self.name,
             severity=self.severity if severity is None else severity,
-            subject=subject,
-            sentence=sentence,
-            advice=advice,
+            subject=plain(subject),
+            sentence=plain(sentence),
+            advice=plain(advice),
             count=seen.count,
             first=seen.first,
             last=seen.last,

@@ -6,26 +6,18 @@ which that cannot be told belongs to none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from captures.analysis.fetching import (
-    FETCH,
-    SHARE_FETCH,
-    FetchSeen,
-    FetchSessions,
-    Place,
-    behind_records,
-)
+from captures.analysis.fetching import FETCH, SHARE_FETCH, FetchSeen, FetchSessions, behind_records
 from captures.analysis.groups.calls import OFFSET_COMMIT, TXN_OFFSET_COMMIT
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.filters.groups import MEMBERSHIP, GroupInference
 from captures.meaning import Names
-from captures.meaning.exchange import Body, number, rows, text
-from captures.meaning.places import index, topic
+from captures.meaning.exchange import number, text
+from captures.meaning.places import Place, rows_by_place
 
 PAUSE = 200_000_000
 """ns without a fetch that end a run. A client that fetches without pause sends its next Fetch in a few ms."""
@@ -265,22 +257,18 @@ class Consumption:
         request = (exchange.request.value if exchange.request else None) or {}
         response = (exchange.response.value if exchange.response else None) or {}
         group, member = text(request, "group_id"), text(request, "member_id")
-        stored = {place for place, row in self._rows(response) if row.get("error_code") == 0}
+        stored = {
+            place
+            for place, row in rows_by_place(response, "topics", self._names)
+            if row.get("error_code") == 0
+        }
         time = exchange.time + max(exchange.latency or 0, 0)
-        for place, row in self._rows(request):
+        for place, row in rows_by_place(request, "topics", self._names):
             offset = number(row, "committed_offset")
             if place in stored and offset >= 0:
                 known = self._committed.setdefault(place, {})
                 if group not in known or known[group].time <= time:
                     known[group] = Committed(offset, time, member, exchange.number)
-
-    def _rows(self, body: Body) -> Iterable[tuple[Place, Body]]:
-        for holder in rows(body, "topics"):
-            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
-            for row in rows(holder, "partitions"):
-                partition = index(row)
-                if partition is not None:
-                    yield (name, partition), row
 
     # ------------------------------------------------------------ what came of it
     def of_group(self, group: str) -> dict[Place, list[FetchRun]]:

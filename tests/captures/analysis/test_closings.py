@@ -89,6 +89,18 @@ def test_a_broker_that_refuses_connections_after_that_has_stopped(tmp_path: Path
     assert reason(tmp_path, talk(quiet=8_000), again) == Reason.IDLE  # it was refused before
 
 
+def test_what_is_answered_before_authentication_is_no_sign_of_it(tmp_path: Path) -> None:
+    again = streams.request(2, b"", key=18, version=0, client_id="app")
+    assert reason(tmp_path, talk(again)) == Reason.UNANSWERED
+
+
+def test_a_listener_that_works_without_sasl_does_not_want_it(tmp_path: Path) -> None:
+    handshake = streams.request(2, b"\0\5PLAIN", key=17, version=1, client_id="app")
+    tries = talk(handshake, port=41_000)
+    assert reason(tmp_path, talk(asked()), tries) == Reason.NOT_AUTHENTICATED
+    assert reason(tmp_path, talk(asked()), tries, talk(asked(), answered=1, port=42_000)) == Reason.UNANSWERED
+
+
 def test_a_restart_ends_connections_with_acks_0_too(tmp_path: Path) -> None:
     """Connections on which nothing was asked in vain end at the same time: it is no error of the Produce."""
     failed = talk(streams.produce(2, 0, version=9))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.fetching import FetchSeen, FetchSessions, behind_records, replica_of
+from captures.analysis.fetching import FetchSeen, FetchSessions, behind_records
 from captures.exchanges import Exchange
 from dissectors.records import Record, build_batch
 from tests.captures.analysis.kit import MS, exchange, unanswered
@@ -156,12 +156,6 @@ def test_partial_bodies_do_no_harm(request_: dict[str, Any] | None) -> None:
 
 def test_other_apis_fetch_nothing() -> None:
     assert sessions().add(exchange(3, 12, request={"topics": []}, response={})) is None
-
-
-def test_followers_tell_who_they_are() -> None:
-    assert replica_of({"replica_id": 2}) == 2
-    assert replica_of({"replica_state": {"replica_id": 3}}) == 3
-    assert replica_of({}) == -1
 
 
 def test_records_end_behind_the_last_whole_batch() -> None:

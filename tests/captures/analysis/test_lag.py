@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from captures.analysis import lag
 from captures.analysis.lag import LEAST_SLICE, MOST_SLICES, LagOverTime, LagRow, LagStats, total
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.records import Record, build_batch
@@ -133,18 +134,26 @@ def test_what_is_not_known_stays_unknown() -> None:
     assert (alone.lag, alone.end, alone.position, alone.highest) == (None, None, None, None)
 
 
-def test_a_session_without_news_confirms_the_end() -> None:
-    def polled(seconds: float, epoch: int, *topics: dict[str, Any]) -> Exchange:
-        asked = {"session_id": 7 if epoch else 0, "session_epoch": epoch, "topics": list(topics)}
-        row = {"partition_index": 3, "error_code": 0, "high_watermark": 120}
-        told = [{"topic": "orders", "partitions": [row]}] if topics else []
-        return exchange(
-            1, 12, request=asked, response={"session_id": 7, "responses": told}, time=at(seconds), latency=0
-        )
+def polled(seconds: float, epoch: int, *topics: dict[str, Any], **fields: Any) -> Exchange:
+    asked = {"session_id": 7 if epoch else 0, "session_epoch": epoch, "topics": list(topics)}
+    row = {"partition_index": 3, "error_code": 0, "high_watermark": 120}
+    told = {"session_id": 7, "responses": [{"topic": "orders", "partitions": [row]}] if topics else []}
+    return exchange(1, 12, request=asked, response=told, time=at(seconds), latency=0, **fields)
 
-    first = {"topic": "orders", "partitions": [{"partition": 3, "fetch_offset": 120}]}
-    found = row(joined(), polled(1, 0, first), commit(2, 120), polled(300, 1))
+
+FIRST = {"topic": "orders", "partitions": [{"partition": 3, "fetch_offset": 120}]}
+
+
+def test_a_session_without_news_confirms_the_end() -> None:
+    found = row(joined(), polled(1, 0, FIRST), commit(2, 120), polled(300, 1))
     assert (found.lag, found.end_at) == (0, at(300))
+
+
+def test_a_session_that_is_forgotten_has_confirmed_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "MOST_SESSIONS", 1)
+    others = [fetch(300 + number, 5, 9, partition=4, connection=number) for number in range(1, 4)]
+    rows = learned(joined(), polled(1, 0, FIRST), commit(2, 120), polled(300, 1), *others).result()
+    assert [(found.partition, found.end_at) for found in rows] == [(3, at(300)), (4, at(303.001))]
 
 
 def test_fetches_of_no_group_have_no_lag() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.findings.diagnosis import Blind
 from captures.analysis.findings.finding import Finding, Severity
-from captures.analysis.findings.slow_polls import SlowPolls
+from captures.analysis.findings.rules.slow_polls import SlowPolls
 from captures.analysis.groups.model import Certainty
 from captures.export.findings import escaped, findings_markdown
 
@@ -70,6 +70,13 @@ def test_what_is_not_there_is_not_said() -> None:
         "- Seen once, 1970-01-01T00:00:01.000000000Z",
         "- What to do: Poll more often.",
     ]
+
+
+def test_many_of_one_rule_are_counted() -> None:
+    found = [finding(subject=f"group {number}") for number in range(12)]
+    lines = list(findings_markdown("a.pcap", found, [], read="All.", most=5))
+    assert len([line for line in lines if line.startswith("### ")]) == 5
+    assert lines[-1] == "… 7 more of `slow_polls`"
 
 
 def test_nothing_is_wrong() -> None:

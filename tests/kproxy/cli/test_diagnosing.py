@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from captures.analysis.findings.blocked_rebalance import BlockedRebalance
-from captures.analysis.findings.commit_failures import CommitFailures
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
+from captures.analysis.findings.rules.blocked_rebalance import BlockedRebalance
+from captures.analysis.findings.rules.commit_failures import CommitFailures
 from captures.exchanges import ExchangeReader, open_capture
 from kproxy.cli.diagnosing import LiveFindings
 from tests.captures.analysis.kit import MS

@@ -9,9 +9,9 @@ import pytest
 
 from captures.analysis.findings.diagnosis import Blind
 from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
-from captures.analysis.findings.group_full import GroupFull
-from captures.analysis.findings.session_timeouts import SessionTimeouts
-from captures.analysis.findings.slow_polls import SlowPolls
+from captures.analysis.findings.rules.group_full import GroupFull
+from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
+from captures.analysis.findings.rules.slow_polls import SlowPolls
 from captures.analysis.groups.model import Certainty
 from kproxy.cli.findings_text import FindingsText, by_reason, rule_lines, verdict
 

@@ -22,6 +22,7 @@ COMMANDS = [
     ("api-versions",),
     ("api-versions", "--json"),
     ("stats", "--json"),
+    ("diagnose", "--json"),
 ]
 CLOSING = "kproxy: 6 exchanges of 1 client in 44.3 ms: 6 ok. 0 bytes lost. 50.0 % decoded.\n"
 
@@ -46,6 +47,12 @@ def test_what_stands_in_the_text_is_not_said_twice() -> None:
 def test_of_a_capture_that_was_read_as_a_whole_there_is_nothing_to_say(command: tuple[str, ...]) -> None:
     result = run(*command, SAMPLE)
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["groups", "lag", "api-versions", "stats", "diagnose"])
+def test_colours_go_into_a_pipe_if_they_are_always_wanted(command: str) -> None:
+    assert "\x1b[1m" in run(command, "--color", "always", SAMPLE).stdout
+    assert "\x1b" not in run(command, SAMPLE).stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -13,12 +13,16 @@ from captures.analysis.findings.common import (
     on_topics,
     one_of,
     replica_of,
+    together,
     topic_of,
     unexpected,
+    volume,
     with_errors,
 )
+from captures.analysis.findings.finding import Occurrences
+from captures.analysis.findings.rules.request_storms import RequestStorms
 from captures.filters import compile_filter
-from tests.captures.analysis.findings.cluster_kit import spoken
+from tests.captures.analysis.findings.cluster_kit import of_exchanges, spoken
 from tests.captures.analysis.kit import error, exchange
 
 
@@ -35,6 +39,46 @@ from tests.captures.analysis.kit import error, exchange
 )
 def test_times_in_words(time: int, words: str) -> None:
     assert lasted(time) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 B"), (812, "812 B"), (3_300, "3.2 KiB"), (14 << 20, "14 MiB"), (5 << 30, "5.0 GiB")],
+)
+def test_bytes_in_words(count: int, words: str) -> None:
+    assert volume(count) == words
+
+
+def test_what_was_seen_in_several_places() -> None:
+    parts = [Occurrences(), Occurrences(), Occurrences()]
+    parts[0].note(7, 70)
+    parts[2].note(3, 30)
+    parts[2].note(9, 90)
+    whole = together(parts)
+    assert (whole.count, whole.first, whole.last, whole.numbers) == (3, 30, 90, (3, 7, 9))
+    assert not together([])
+
+
+def test_names_from_the_wire_are_fit_to_be_shown() -> None:
+    hostile = "\x1b[31mred\r\n\u202egpj.exe" + 40_000 * "x"
+    exchanges = [
+        spoken(
+            3,
+            12,
+            {},
+            {"topics": [{"name": "a\nb", "error_code": 17}]},
+            number=at,
+            time=NS + at,
+            client_id=hostile,
+        )
+        for at in range(1, 200)
+    ]
+    (found,) = of_exchanges(RequestStorms, *exchanges)
+    assert found.sentence.startswith("�[31mred���gpj.exexxx")
+    assert (found.sentence + found.subject + found.advice).isprintable()
+    assert len(found.sentence) <= 2_000
+    compile_filter(found.filter)
+    assert 40_000 * "x" in found.filter  # it has to name the client as it is
 
 
 def test_filters_of_hostile_names_are_filters() -> None:

@@ -61,7 +61,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "21_k430_franz_coop": M3_KILLED,
     "21_k430_java_blocked_rebalance": {"slow_polls, did not join": "m2"} | STOOD,
     "21_k430_java_eager_range": M3_KILLED,
-    "21_k430_java_inconsistent": {"inconsistent_protocols, INCONSISTENT_GROUP_PROTOCOL": "m3 m4 m5"},
+    "21_k430_java_inconsistent": {"inconsistent_protocols, INCONSISTENT_GROUP_PROTOCOL": "m3, m4, m5"},
     "21_k430_java_range_to_coop": {},
     "21_k430_java_sigstop": {
         "session_timeouts, process_paused": "m2",
@@ -73,11 +73,11 @@ EXPECTED: dict[str, dict[str, str]] = {
     "21_k430_kip848_java": M3_KILLED | STOOD,
     "21_k430_kip848_regex_topicchange": {  # created, with more partitions, deleted: then nothing can be committed
         "rebalance_storm, partitions_changed": "",
-        "commit_failures, UNKNOWN_TOPIC_ID": "m1 m2",
-        "slow_polls, did not give up": "m1 m2",
+        "commit_failures, UNKNOWN_TOPIC_ID": "m1, m2",
+        "slow_polls, did not give up": "m1, m2",
     },
     "21_k430_kip848_static_java": {
-        "instance_conflicts, UNRELEASED_INSTANCE_ID": "m3 m4",
+        "instance_conflicts, UNRELEASED_INSTANCE_ID": "m3, m4",
         "session_timeouts, process_died": "inst-3",
     }
     | STOOD,
@@ -86,7 +86,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "21_k430_share_group": M3_KILLED,
     # Kafka Streams does not leave its group as it closes, which s2 did
     "21_k430_streams_classic": {
-        "session_timeouts, process_died": "s2-StreamThread-1-consumer s3-StreamThread-1-consumer"
+        "session_timeouts, process_died": "s2-StreamThread-1-consumer, s3-StreamThread-1-consumer"
     }
     | STOOD,
     "21_k430_streams_kip1071": {"session_timeouts, process_died": "s3-StreamThread-1-consumer"} | STOOD,
@@ -138,7 +138,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     },
     "41_k430_rare_reasons": {},
     "41_k430_several_stopped": {
-        "session_timeouts, process_paused": "m2 m3",
+        "session_timeouts, process_paused": "m2, m3",
         "commit_failures, UNKNOWN_MEMBER_ID": "m2",
     },
     "41_k430_stuck": {"slow_polls, left out": "m2", "slow_polls, did not join": "m2"},

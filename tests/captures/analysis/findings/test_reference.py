@@ -6,8 +6,8 @@ import re
 
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.reference import reference
-from captures.analysis.findings.session_timeouts import SessionTimeouts
-from captures.analysis.findings.slow_polls import SlowPolls
+from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
+from captures.analysis.findings.rules.slow_polls import SlowPolls
 
 
 def test_every_rule_has_a_place_and_a_link() -> None:

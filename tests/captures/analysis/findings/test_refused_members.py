@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.group_full import GroupFull
-from captures.analysis.findings.inconsistent_protocols import InconsistentProtocols
-from captures.analysis.findings.instance_conflicts import InstanceConflicts
 from captures.analysis.findings.refused_members import MOST_SEEN
+from captures.analysis.findings.rules.group_full import GroupFull
+from captures.analysis.findings.rules.inconsistent_protocols import InconsistentProtocols
+from captures.analysis.findings.rules.instance_conflicts import InstanceConflicts
 from tests.captures.analysis.findings.group_kit import made, of_exchanges, of_recording
 from tests.captures.analysis.kit import error, exchange
 
@@ -16,8 +16,8 @@ def test_assignors_that_do_not_fit() -> None:
     assert found.subject == "group gr2-java_inconsistent, INCONSISTENT_GROUP_PROTOCOL"
     # m3 and m5 came with round robin, m4 with cooperative sticky (truth file); m5, librdkafka, tried four times
     assert found.count == 6
-    assert found.sentence.startswith("m3 m4 m5 could not join")
-    assert "cooperative-sticky roundrobin" in found.sentence
+    assert found.sentence.startswith("m3, m4, m5 could not join")
+    assert "cooperative-sticky, roundrobin" in found.sentence
 
 
 def test_a_group_without_room() -> None:
@@ -50,8 +50,8 @@ def test_an_instance_that_is_taken() -> None:
     (found,) = of_recording("21_k430_kip848_static_java", InstanceConflicts)
     # m4 came with inst-1, which was m1; m3 came back after it was killed (truth file)
     assert (found.count, found.severity) == (2, Severity.HIGH)
-    assert found.sentence.startswith("m3 m4 could not join")
-    assert "inst-1 inst-3" in found.sentence
+    assert found.sentence.startswith("m3, m4 could not join")
+    assert "inst-1, inst-3" in found.sentence
 
 
 def test_groups_that_take_everybody() -> None:
@@ -69,7 +69,10 @@ def test_many_clients_are_bounded() -> None:
     )
     (found,) = of_exchanges(GroupFull, *refused)
     assert found.count == MOST_SEEN + 50
-    assert found.sentence == "Group audit is full: c000 c001 c002 +17 could not join (refused 70 times)."
+    assert (
+        found.sentence
+        == "Group audit is full: c000, c001, c002 and 17 more could not join (refused 70 times)."
+    )
 
 
 def test_what_was_not_captured() -> None:

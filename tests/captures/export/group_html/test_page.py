@@ -223,10 +223,9 @@ def test_nothing_of_a_capture_becomes_markup() -> None:
 
 
 def test_groups_without_anything() -> None:
-    empty = GroupTimeline(group="", kind=timeline().kind)
+    empty = GroupTimeline(group="silent", kind=timeline().kind)
     text = written(empty, joined())
     parsed(text)
-    assert "(no name)" in text
     assert "No rebalance was seen." in text
     assert "No group was seen" in page([], names=Names(), zone=UTC, source="x.pcap")
 

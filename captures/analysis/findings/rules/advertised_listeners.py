@@ -1,0 +1,144 @@
+"""Addresses that brokers tell to clients, and that lead these nowhere or elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from captures.analysis.advertised import (
+    APIS,
+    Address,
+    Reached,
+    Told,
+    is_local,
+    reached_addresses,
+)
+from captures.analysis.attempts import Outcome
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import some_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.names.names import split
+
+_ATTEMPTS = 3
+_FILTER = "api in {Metadata, FindCoordinator, DescribeCluster}"
+
+
+class AdvertisedListeners(Rule):
+    """Finds addresses that clients are told and cannot use."""
+
+    name: ClassVar[str] = "advertised_listeners"
+    title: ClassVar[str] = "Advertised addresses that clients cannot reach, or that lead elsewhere"
+    about: ClassVar[str] = (
+        "bootstrap.servers is only for the first question. From then on a client connects to the addresses that"
+        " Metadata, FindCoordinator and DescribeCluster name: advertised.listeners of the brokers (KIP-103). If these"
+        " mean nothing where the client runs (localhost, the name of a container, an inner address), it talks to the"
+        " first broker, and then no more. Behind a proxy or a port mapping they may lead the client past it."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = APIS
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._advertised = scene.shared.advertised
+
+    def add(self, exchange: Exchange) -> None:
+        self._advertised.add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        reached = reached_addresses(self.scene.capture)
+        for address, told in self._advertised.known.told.items():
+            yield from self._only_local(address, told)
+            yield from self._not_reached(address, told, reached)
+        yield from self._elsewhere(reached)
+
+    def blind(self) -> str:
+        return "" if self._advertised.known.told else "no message names the addresses of brokers"
+
+    def _only_local(self, address: Address, told: Told) -> Iterator[Finding]:
+        """Find an address that means the client's own host, told to one that is not the broker's."""
+        if not address.only_local:
+            return
+        brokers = {split(broker)[0] for broker in told.by}
+        remote = {
+            host: name for host, name in told.clients.items() if host not in brokers and not is_local(host)
+        }
+        if not remote:
+            return
+        names = dict.fromkeys(remote.values())
+        yield self.finding(
+            f"address {address.shown}",
+            f"{_brokers(told)} is advertised as {address.shown}, which means the host of whoever asks:"
+            f" {some_of(names)} at {some_of(remote)} looks for it there.",
+            "Set advertised.listeners of the broker to a name or an address that clients can reach; with several"
+            " networks, make a listener for each.",
+            _seen(told.exchanges),
+            filter_text=f"{_FILTER} and ({' or '.join(map(of_client, names))})",
+        )
+
+    def _not_reached(self, address: Address, told: Told, reached: Reached) -> Iterator[Finding]:
+        """Find an address to which all attempts to connect failed."""
+        outcomes = self._advertised.known.outcomes(self.scene.capture, address, reached)
+        if not outcomes or Outcome.ACCEPTED in outcomes:
+            return
+        refused = outcomes.count(Outcome.REFUSED)
+        how = "refused" if refused == len(outcomes) else "answered" if not refused else "accepted"
+        tried = (
+            f"all {len(outcomes):,} attempts to connect to it"
+            if len(outcomes) > 1
+            else "the attempt to connect to it"
+        )
+        was = f"{'were' if len(outcomes) > 1 else 'was'} {'' if how == 'refused' else 'not '}{how}"
+        yield self.finding(
+            f"address {address.shown}",
+            f"{_brokers(told)} is advertised as {address.shown}, and {tried} {was}.",
+            "See whether the broker is up and listens there, and whether clients can reach that address; if they"
+            " cannot, set advertised.listeners to one that they can.",
+            _seen(told.exchanges),
+            filter_text=_FILTER,
+            # who is refused once or twice may have met a broker that starts
+            severity=Severity.MEDIUM if refused == len(outcomes) < _ATTEMPTS else self.severity,
+        )
+
+    def _elsewhere(self, reached: Reached) -> Iterator[Finding]:
+        """Find that none of the addresses told is one to which the capture shows a connection."""
+        capture, told = self.scene.capture, self._advertised.known.told
+        ports = {port for _, port in reached}
+        for address in told:
+            hosts = address.hosts(capture, reached)
+            # a name that nobody has told may be any host with that port
+            if any((host, address.port) in reached for host in hosts) or (
+                not hosts and address.port in ports
+            ):
+                return
+        if not told:
+            return
+        by = {broker: None for each in told.values() for broker in each.by}
+        yield self.finding(
+            "advertised addresses",
+            f"Clients of {some_of(map(capture.names.shown, by))} are told to go to"
+            f" {some_of(address.shown for address in told)}, and the capture shows no connection to"
+            f" {'any of these' if len(told) > 1 else 'that'}: they go past what was captured, or cannot get there.",
+            "Where clients should stay on the way that was captured (a proxy, a port mapping, a load balancer), the"
+            " addresses that brokers advertise have to lead there: set advertised.listeners, or let the proxy rewrite"
+            " them. Where the capture does not see those connections, capture there too.",
+            _seen(sorted({each for where in told.values() for each in where.exchanges})),
+            filter_text=_FILTER,
+            severity=Severity.LOW,
+            certainty=Certainty.POSSIBLE,
+        )
+
+
+def _brokers(told: Told) -> str:
+    known = sorted(broker for broker in told.brokers if broker >= 0)
+    return f"Broker {words.ranges(known)}" if known else "A broker"
+
+
+def _seen(exchanges: Iterable[tuple[int, int]]) -> Occurrences:
+    seen = Occurrences()
+    for number, time in exchanges:
+        seen.note(number, time)
+    return seen

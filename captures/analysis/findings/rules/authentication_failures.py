@@ -1,0 +1,179 @@
+"""Clients that brokers do not let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.attempts import ended, ended_by_broker
+from captures.analysis.findings.common import NS, answered, lasted, one_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.groups.model import Certainty
+from captures.analysis.introductions import Introduction, client_name, connection_key
+from captures.exchanges import Exchange, Flag
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from captures.meaning.exchange import text
+
+_HANDSHAKE, _AUTHENTICATE = 17, 36
+_ILLEGAL_STATE = "ILLEGAL_SASL_STATE"
+_SASL = frozenset({_HANDSHAKE, _AUTHENTICATE})
+
+
+@dataclass(slots=True)
+class _Begun:
+    """An authentication that was begun on a connection.
+
+    :ivar number: of the exchange that refused it, else of its latest
+    :ivar message: what the broker said
+    """
+
+    client: str
+    broker: str
+    host: str
+    known: Introduction
+    number: int
+    time: int
+    message: str = ""
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class _Refused:
+    seen: Occurrences = field(default_factory=Occurrences)
+    refusals: dict[str, None] = field(default_factory=dict)
+    messages: dict[str, None] = field(default_factory=dict)
+    hosts: dict[str, None] = field(default_factory=dict)
+    told: int = 0
+    by_broker: int = 0
+
+
+class AuthenticationFailures(Rule):
+    """Finds connections whose SASL authentication did not succeed."""
+
+    name: ClassVar[str] = "authentication_failures"
+    title: ClassVar[str] = "Authentication that fails"
+    about: ClassVar[str] = (
+        "SASL is refused by SASL_AUTHENTICATION_FAILED or UNSUPPORTED_SASL_MECHANISM; brokers before 1.0, and all after"
+        " a SaslHandshake v0, just close the connection (KIP-43, KIP-152). Or the client goes away, as the broker could"
+        " not prove that it knows the password too (SCRAM, RFC 5802). Many clients try again at once and for ever."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = None
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold("loop", 5, Unit.COUNT, "connections in vain of one client that are called a loop"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._introductions = scene.shared.introductions
+        self._begun: dict[int, _Begun] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        self._introductions.add(exchange)
+        if exchange.api_key not in _SASL and Flag.SASL_TOKEN not in exchange.flag:
+            return
+        begun = self._begun.get(exchange.connection)
+        if begun is None:
+            known = self._introductions.known.of(connection_key(exchange))
+            host = exchange.client.rpartition(":")[0]
+            begun = self._begun[exchange.connection] = _Begun(
+                client_name(exchange), exchange.broker, host, known, exchange.number, exchange.time
+            )
+        if exchange.client_id and begun.client == begun.host:
+            begun.client = exchange.client_id
+        if not begun.refused and (exchange.errors or exchange.number >= begun.number):
+            begun.number, begun.time = exchange.number, exchange.time
+            begun.refused = bool(exchange.errors)
+        begun.message = text(answered(exchange), "error_message") or begun.message
+
+    def findings(self) -> Iterator[Finding]:
+        found: dict[tuple[str, str, str, str], _Refused] = {}
+        for connection, begun in self._begun.items():
+            known = begun.known
+            by_broker = ended_by_broker(self.scene.capture, connection) is not None
+            over = ended(self.scene.capture, connection) is not None
+            if known.authenticated or (not known.refusal and not over) or _went_well(known):
+                continue
+            key = begun.client, begun.broker, known.mechanism or "SASL", known.principal or ""
+            refused = found.setdefault(key, _Refused())
+            refused.seen.note(begun.number, begun.time)
+            refused.hosts[begun.host.strip("[]")] = None
+            refused.told += bool(known.refusal)
+            refused.by_broker += by_broker
+            if known.refusal:
+                refused.refusals[known.refusal] = None
+            if begun.message:
+                refused.messages[begun.message] = None
+        for (client, broker, mechanism, principal), refused in found.items():
+            yield self._finding(client, broker, mechanism, principal, refused)
+
+    def _finding(
+        self, client: str, broker: str, mechanism: str, principal: str, refused: _Refused
+    ) -> Finding:
+        seen, shown = refused.seen, self.scene.capture.names.shown(broker)
+        who = f"{client} as {principal}" if principal else client
+        said = f"{mechanism} authentication of {who} at {shown} failed on {words.counted(seen.count, 'connection')}"
+        if refused.refusals:
+            said += f" ({', '.join(refused.refusals)})"
+        elif refused.by_broker:
+            said += ": the broker closed without an answer"
+        else:
+            said += ": the client closed before it was done"
+        if refused.messages:
+            said += f": {words.clipped(next(iter(refused.messages)), 120)}".rstrip(".")
+        if seen.count >= self.limit("loop"):
+            rate = seen.count * NS / max(seen.last - seen.first, NS)
+            said += (
+                f"; it tries again and again, {rate:.1f} times a second for {lasted(seen.last - seen.first)}"
+            )
+        return self.finding(
+            f"client {who}, {mechanism} at {shown}",
+            f"{said}.",
+            _advice(refused),
+            seen,
+            filter_text=f"{_shown_by(refused)} and {one_of('client.host', refused.hosts)}"
+            f" and broker == {quoted(broker)}",
+            certainty=Certainty.OBSERVED if refused.refusals else Certainty.INFERRED,
+            severity=self.severity if seen.count > 1 or _for_good(refused) else Severity.MEDIUM,
+        )
+
+
+def _went_well(known: Introduction) -> bool:
+    return known.authenticated is None and not known.refusal and not known.mechanism
+
+
+def _shown_by(refused: _Refused) -> str:
+    if refused.told == refused.seen.count:
+        return f"api in {{SaslHandshake, SaslAuthenticate}} and {one_of('error', refused.refusals)}"
+    return "(sasl_token or api in {SaslHandshake, SaslAuthenticate})"
+
+
+def _for_good(refused: _Refused) -> bool:
+    """Tell whether trying again is of no use; a message at the wrong time may be a slip."""
+    return bool(refused.refusals.keys() - {_ILLEGAL_STATE})
+
+
+def _advice(refused: _Refused) -> str:
+    if _ILLEGAL_STATE in refused.refusals:
+        return (
+            "The listener does not want SASL, or not at that time: set security.protocol of the client to PLAINTEXT or"
+            " SSL, or let it use the port of a SASL listener."
+        )
+    if "UNSUPPORTED_SASL_MECHANISM" in refused.refusals:
+        return (
+            "Set sasl.mechanism to one that the broker's answer lists, or add it to sasl.enabled.mechanisms of the"
+            " listener."
+        )
+    if refused.told or refused.by_broker:
+        return (
+            "See whether user and password (token, ticket) are right and not expired, whether the user is known to"
+            " the broker (kafka-configs --entity-type users for SCRAM), and the reason in the broker's log; brokers do"
+            " not tell it. A loop costs the broker: connection.failed.authentication.delay.ms slows it."
+        )
+    return (
+        "See the client's log: with SCRAM it leaves when the broker does not prove that it knows the password,"
+        " as after a wrong password or at a broker that does not implement SCRAM well."
+    )

@@ -1,0 +1,164 @@
+"""Connections that the broker ended, and what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.closings import Closing, Reason
+from captures.analysis.findings.common import lasted, one_of, some_of, volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Exchange
+from captures.meaning import words
+
+_SHOWN = 20
+"""Connections that a finding names."""
+
+
+class _Case(NamedTuple):
+    """What a reason means, and what to do."""
+
+    severity: Severity
+    certainty: Certainty
+    meaning: str
+    advice: str
+
+
+_CASES = {
+    Reason.NOT_AUTHENTICATED: _Case(
+        Severity.HIGH,
+        Certainty.POSSIBLE,
+        "without authentication, which the listener may want (SASL)",
+        "See which listener the port belongs to and what it wants (listener.security.protocol.map), and set"
+        " security.protocol and sasl.mechanism of the clients to that.",
+    ),
+    Reason.TOO_LARGE: _Case(
+        Severity.HIGH,
+        Certainty.INFERRED,
+        "in the middle of a request, which may be larger than it takes (socket.request.max.bytes)",
+        "Make requests smaller (max.request.size, batch.size), or socket.request.max.bytes of the broker larger.",
+    ),
+    Reason.ACKS_0: _Case(
+        Severity.HIGH,
+        Certainty.INFERRED,
+        "a Produce with acks=0 came before: with acks=0 that is the only sign of an error",
+        "Records are lost without notice: produce with acks=all, at least until the error is known (size over"
+        " message.max.bytes, no authorization, unknown topic, wrong leader).",
+    ),
+    Reason.STOPPED: _Case(
+        Severity.MEDIUM,
+        Certainty.INFERRED,
+        "it accepted none after that, so that it stopped",
+        "See in the broker's log whether it was stopped, was killed or has crashed.",
+    ),
+    Reason.UNANSWERED: _Case(
+        Severity.MEDIUM,
+        Certainty.OBSERVED,
+        "a request stayed unanswered",
+        "See in the broker's log of that moment why: it logs an exception as it closes a connection (unknown version,"
+        " malformed request, shutdown).",
+    ),
+    Reason.IDLE: _Case(
+        Severity.INFO,
+        Certainty.INFERRED,
+        "nothing was going on",
+        "Brokers close connections that were idle for connections.max.idle.ms, and clients connect anew: no harm."
+        " Where load balancers are between, they may do it too.",
+    ),
+    Reason.ANSWERED: _Case(
+        Severity.INFO,
+        Certainty.OBSERVED,
+        "all requests were answered",
+        "A stop of the broker, a limit of connections (max.connections.per.ip) or the end of a SASL session"
+        " (connections.max.reauth.ms, KIP-368) look like this; the broker's log tells.",
+    ),
+}
+"""Those of the reasons that are found here; authentication_failures and unsupported_versions find the others."""
+
+
+@dataclass(slots=True)
+class _Closed:
+    seen: Occurrences = field(default_factory=Occurrences)
+    clients: dict[str, None] = field(default_factory=dict)
+    asked: dict[str, None] = field(default_factory=dict)
+    connections: list[int] = field(default_factory=list)
+    shortest: int = 1 << 62
+    longest: int = 0
+    count: int = 0
+
+    def add(self, closing: Closing) -> None:
+        self.count += 1
+        self.clients[closing.client] = None
+        self.connections.append(closing.connection)
+        self.shortest = min(self.shortest, closing.quiet)
+        self.longest = max(self.longest, closing.quiet)
+        request = closing.request
+        if request is None:
+            self.seen.note(0, closing.time)
+            return
+        version = "" if request.version is None else f" v{request.version}"
+        self.asked[f"{request.api}{version} of {volume(request.size)}"] = None
+        # what the filter does not show is no evidence
+        self.seen.note(request.number if self.count <= _SHOWN else 0, closing.time)
+
+
+class ClosedByBroker(Rule):
+    """Finds connections that the broker ended first."""
+
+    name: ClassVar[str] = "closed_by_broker"
+    title: ClassVar[str] = "Connections that the broker closed, and the request before"
+    about: ClassVar[str] = (
+        "Brokers close a connection without a word on what they cannot answer: a request that is too large, malformed,"
+        " or sent before authentication, and on a Produce with acks=0 that failed (SocketServer.scala,"
+        " KafkaApis.scala). They also close connections that are idle for connections.max.idle.ms, and all of them as"
+        " they stop. The reason is told from the first request without an answer, so it is inferred."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = None
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._closings = scene.shared.closings
+
+    def add(self, exchange: Exchange) -> None:
+        self._closings.add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        found: dict[tuple[str, Reason], _Closed] = {}
+        for closing in self._closings.known.result():
+            if closing.reason in _CASES:
+                found.setdefault((closing.broker, closing.reason), _Closed()).add(closing)
+        for (broker, reason), closed in found.items():
+            yield self._finding(broker, reason, closed)
+
+    def _finding(self, broker: str, reason: Reason, closed: _Closed) -> Finding:
+        shown, case = self.scene.capture.names.shown(broker), _CASES[reason]
+        said = (
+            f"{shown} closed {words.counted(closed.count, 'connection')} of {some_of(closed.clients)}:"
+            f" {case.meaning}"
+        )
+        if reason is Reason.IDLE:
+            least, most = lasted(closed.shortest), lasted(closed.longest)
+            said += f" for {least}" + ("" if least == most else f" to {most}")
+        elif closed.asked and reason is not Reason.ANSWERED:
+            said += f". The request before: {some_of(closed.asked)}"
+        connections = closed.connections[:_SHOWN]
+        return self.finding(
+            f"broker {shown}, {reason.value}",
+            f"{said}.",
+            case.advice,
+            closed.seen,
+            filter_text=one_of("connection", connections),
+            severity=_severity(reason, closed.count),
+            certainty=case.certainty,
+            connections=connections,
+        )
+
+
+def _severity(reason: Reason, count: int) -> Severity:
+    # what happened once may have had any reason
+    once = reason is Reason.NOT_AUTHENTICATED and count == 1
+    return Severity.MEDIUM if once else _CASES[reason].severity

@@ -1,0 +1,103 @@
+"""Clients that open connections all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from captures.analysis.findings.common import NS, lasted, some_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.exchanges import Exchange
+from captures.filters.lexer import quoted
+from captures.packets.table import Int64s
+
+_MINUTE = 60 * NS
+_SHOWN = 20
+_INTRODUCING = frozenset({17, 18, 36})
+"""ApiVersions and SASL: what goes no further is refused, which is a finding of other rules."""
+
+
+class ConnectionChurn(Rule):
+    """Finds hosts that open many short connections to a broker, which are accepted and used."""
+
+    name: ClassVar[str] = "connection_churn"
+    title: ClassVar[str] = "Connections opened all the time"
+    about: ClassVar[str] = (
+        "Clients keep one or two connections to a broker for as long as they run. A host that opens many short ones"
+        " makes a new client for each piece of work, or loses its connections again and again. Each costs a TCP"
+        " handshake, TLS and SASL on top, and ApiVersions and Metadata, and counts for max.connection.creation.rate"
+        " (KIP-612)."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = None
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "opened", 60, Unit.COUNT, "connections of a client host to a broker opened within a minute"
+        ),
+        Threshold("life", 10_000, Unit.MILLISECONDS, "half of them lived no longer than this"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._clients: dict[int, str] = {}
+        """Client ID of each connection on which something was answered; empty if it has none."""
+
+    def add(self, exchange: Exchange) -> None:
+        works = (
+            exchange.response_size and exchange.api_key not in _INTRODUCING and exchange.api_key is not None
+        )
+        if works and exchange.connection not in self._clients:
+            self._clients[exchange.connection] = exchange.client_id or ""
+
+    def findings(self) -> Iterator[Finding]:
+        capture = self.scene.capture
+        begun = capture.connections.syn_time
+        found: dict[tuple[str, str], list[int]] = {}
+        for connection in self._clients:
+            if connection < len(begun) and begun[connection] >= 0:
+                client, broker = capture.endpoints(connection)
+                found.setdefault((client.rpartition(":")[0], broker), []).append(connection)
+        for (host, broker), mine in found.items():
+            opened = np.sort(begun[np.array(mine, np.int64)])
+            most = _most_within(opened, _MINUTE)
+            if most < self.limit("opened"):
+                continue
+            life = int(np.median(_lives(self.scene, mine)))
+            if life <= self.limit("life") * NS // 1000:
+                yield self._finding(host, broker, mine, most, life)
+
+    def _finding(self, host: str, broker: str, mine: list[int], most: int, life: int) -> Finding:
+        names, begun = self.scene.capture.names, self.scene.capture.connections.syn_time
+        seen = Occurrences()
+        for connection in mine:
+            seen.note(0, int(begun[connection]))
+        clients = some_of({self._clients[each]: None for each in mine if self._clients[each]})
+        shown_host, shown = names.shown_host(host), names.shown(broker)
+        return self.finding(
+            f"client {shown_host}, broker {shown}",
+            f"{shown_host}{f' ({clients})' if clients else ''} opened {len(mine):,} connections to {shown}, up to"
+            f" {most:,} within a minute; half of them lived no longer than {lasted(life)}.",
+            "Keep one producer or consumer for the life of the process (both may be shared or pooled), and see"
+            " closed_by_broker and authentication_failures if it is the connections that break.",
+            seen,
+            filter_text=f"client.host == {quoted(host.strip('[]'))} and broker == {quoted(broker)}",
+            connections=mine[:_SHOWN],
+        )
+
+
+def _most_within(times: Int64s, span: int) -> int:
+    """Return the most of some sorted times that are within a span."""
+    return int((np.arange(len(times)) - np.searchsorted(times, times - span)).max()) + 1 if len(times) else 0
+
+
+def _lives(scene: Scene, connections: list[int]) -> Int64s:
+    """Return how long connections lived, in ns; those that are open, until now."""
+    rows = np.array(connections, np.int64)
+    all_of_them = scene.capture.connections
+    gone = all_of_them.closed_before(rows, scene.capture.latest + 1)
+    ends = np.where(gone, all_of_them.last_time[rows], scene.capture.latest)
+    lives: Int64s = ends - all_of_them.first_time[rows]
+    return lives

@@ -1,0 +1,162 @@
+"""Coordinators that are not there for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.findings.common import (
+    MS,
+    NS,
+    answer_time,
+    asked,
+    error_names,
+    lasted,
+    of_clients,
+    some_of,
+    together,
+    unexpected,
+    with_errors,
+)
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange, Flag
+from captures.meaning import groups_in, transactional_ids_in
+
+_LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR = 14, 15, 16
+_CODES = frozenset({_LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR})
+_FIND, _INIT_PRODUCER = 10, 22
+_APIS = frozenset({8, 9, 10, 11, 12, 13, 14, 22, 24, 25, 26, 28, 68, 76, 88})
+"""What coordinators of groups and transactions answer, and FindCoordinator."""
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """A coordinator of which a client was told that it is not there.
+
+    :ivar since: when that began, ns since the epoch; None while it is there
+    :ivar only_asked: whether it was FindCoordinator alone that told so
+    :ivar longest: ns of the longest time without it
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    codes: set[int] = field(default_factory=set)
+    only_asked: bool = True
+    since: int | None = None
+    longest: int = 0
+
+
+class CoordinatorUnavailable(Rule):
+    """Finds groups and transactional IDs that were without a coordinator for long."""
+
+    name: ClassVar[str] = "coordinator_unavailable"
+    title: ClassVar[str] = "No coordinator"
+    about: ClassVar[str] = (
+        "Groups and transactions are led by the broker that leads a partition of __consumer_offsets or"
+        " __transaction_state. While that partition has no leader, is being created or is being loaded, members cannot"
+        " join, commit or heartbeat: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR. Some"
+        " seconds of it are normal when a cluster starts or a broker stops. For ever it is where those topics cannot be"
+        " created, mostly as there are fewer brokers than offsets.topic.replication.factor asks for."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = _APIS
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold("longest", 5_000, Unit.MILLISECONDS, "without a coordinator; what is shorter is low"),
+        Threshold(
+            "for_ever",
+            30_000,
+            Unit.MILLISECONDS,
+            "without a coordinator until the capture ended; that is high",
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._awaited: dict[tuple[str, str], _Awaited] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        found = unexpected(exchange, _CODES)
+        if not (found or self._awaited) or Flag.UNANSWERED in exchange.flag:
+            return
+        client = client_name(exchange)
+        for led in _led(exchange):
+            key = client, led
+            awaited = self._awaited.get(key)
+            if found:
+                awaited = self._awaited.setdefault(key, _Awaited())
+                awaited.seen.add(exchange)
+                awaited.codes.update(error.code for error in found)
+                if awaited.since is None:
+                    awaited.since, awaited.only_asked = exchange.time, True
+                awaited.only_asked = awaited.only_asked and exchange.api_key == _FIND
+            elif (
+                awaited is not None
+                and awaited.since is not None
+                # FindCoordinator names a broker; whether that has taken over only shows in its own answers
+                and (awaited.only_asked or exchange.api_key != _FIND)
+            ):
+                awaited.longest = max(awaited.longest, answer_time(exchange) - awaited.since)
+                awaited.since = None
+
+    def findings(self) -> Iterator[Finding]:
+        soon_over: dict[tuple[str, str], _Awaited] = {}
+        for key, awaited in self._awaited.items():
+            if awaited.since is None and awaited.longest < self.limit("longest") * MS:
+                soon_over[key] = awaited  # a coordinator that moves is met by all clients of all its groups
+            else:
+                yield self._finding(f"{key[1]}, client {key[0]}", {key: awaited})
+        if soon_over:
+            yield self._finding("coordinators that were there soon", soon_over)
+
+    def _finding(self, subject: str, found: dict[tuple[str, str], _Awaited]) -> Finding:
+        clients, led = (dict.fromkeys(each[place] for each in found) for place in (0, 1))
+        codes = {code for awaited in found.values() for code in awaited.codes}
+        seen = together(awaited.seen for awaited in found.values())
+        open_for = max(
+            (each.seen.last - each.since for each in found.values() if each.since is not None), default=-1
+        )
+        longest = max(*(awaited.longest for awaited in found.values()), open_for, 0)
+        if open_for < 0:
+            ending = f"; {'it was' if len(clients) == 1 else 'they were'} without one for {lasted(longest)}"
+            ending += " at most" if seen.count > 1 else ""
+        else:
+            ending = ", and the capture shows no success after that"
+            if seen.count > 1:
+                ending += f"; the last time was {lasted(open_for)} after the first"
+        return self.finding(
+            subject,
+            f"{some_of(clients)} {'was' if len(clients) == 1 else 'were'} told {times(seen.count)} that there is no"
+            f" coordinator for {some_of(list(led))} ({error_names(codes)}){ending}.",
+            "See whether __consumer_offsets (for transactions __transaction_state) exists and its partitions have"
+            " leaders, and whether there are as many brokers as offsets.topic.replication.factor and"
+            " transaction.state.log.replication.factor ask for. Loading takes long where the topic is not"
+            " compacted.",
+            seen,
+            filter_text=f"{with_errors(codes)}{of_clients(clients)}",
+            severity=self._severity(longest, open_for),
+        )
+
+    def _severity(self, longest: int, open_for: int) -> Severity:
+        """Return how grave it is.
+
+        :param open_for: ns of the time that goes on; negative if none does
+        """
+        if open_for >= self.limit("for_ever") * MS:
+            return Severity.HIGH
+        if longest >= self.limit("longest") * MS:
+            return self.severity
+        # as it is with the first group of a new cluster
+        return Severity.INFO if open_for < 0 and longest < NS else Severity.LOW
+
+
+def _led(exchange: Exchange) -> list[str]:
+    """Return what the coordinator is asked for, in words."""
+    key, body = exchange.api_key, exchange.request
+    if key is None or body is None or body.version is None:
+        return []
+    if exchange.api_key == _INIT_PRODUCER and not asked(exchange).get("transactional_id"):
+        return ["producer IDs"]  # any broker gives them; while it starts it has none yet
+    led = [f"group {group}" for group in groups_in(key, body.version, body.value)]
+    return led + [f"transactional ID {each}" for each in transactional_ids_in(key, body.version, body.value)]

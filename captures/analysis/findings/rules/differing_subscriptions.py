@@ -1,0 +1,58 @@
+"""Groups whose members subscribe to different topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from captures.analysis.findings.common import some_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import GroupMember, GroupTimeline
+from captures.meaning import words
+
+
+def subscriptions(timeline: GroupTimeline) -> dict[tuple[str, ...], list[GroupMember]]:
+    """Return what the members that are there now subscribe to, of those that tell: topics -> members."""
+    found: dict[tuple[str, ...], list[GroupMember]] = {}
+    for member in timeline.members:
+        if member.left is None and member.subscription:
+            found.setdefault(tuple(sorted(member.subscription)), []).append(member)
+    return found
+
+
+class DifferingSubscriptions(GroupRule):
+    """Compares what the members of a group subscribe to."""
+
+    name = "differing_subscriptions"
+    title = "Members of one group with different subscriptions"
+    about = (
+        "Members of a group may subscribe to different topics, and partitions of a topic then go to those that want "
+        "it. More often it is a mistake: two applications with the same group.id, or a rollout that has stopped "
+        "half way. Each change of one then rebalances the other."
+    )
+    severity = Severity.MEDIUM
+
+    def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
+        """Yield a finding if they differ."""
+        found = subscriptions(timeline)
+        if len(found) < 2:
+            return
+        seen = Occurrences()
+        for members in found.values():
+            first = members[0]
+            seen.note(first.spans[0].number if first.spans else 0, first.first)
+            seen.last = max(seen.last, *(member.last for member in members))
+        parts = [
+            f"{labels.several([member.member for member in members])}: {some_of(map(words.line, topics))}"
+            for topics, members in list(found.items())[: words.SHOWN]
+        ]
+        more = f" and {len(found) - words.SHOWN} more" if len(found) > words.SHOWN else ""
+        yield self.finding(
+            subject_of(timeline),
+            f"Members of group {words.line(timeline.group)} subscribe to {len(found)} different sets of topics "
+            f"({'; '.join(parts)}{more}).",
+            "Give each application a group.id of its own, or finish the rollout that changes the subscription.",
+            seen,
+            filter_text=filter_of(timeline),
+        )

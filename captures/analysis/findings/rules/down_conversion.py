@@ -1,0 +1,153 @@
+"""Fetches for which the broker has to turn records into an older format, and those for which it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import some_of, volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import FETCH, PRODUCE, Fetched, consumer
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.model import Certainty
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from dissectors.error_codes import error_name
+
+_UNKNOWN, _UNSUPPORTED_VERSION, _UNSUPPORTED_CODEC = -1, 35, 76
+_READS_BATCHES, _READS_MAGIC_1 = 4, 2
+"""Fetch versions from which on magic 2 and magic 1 are given as they are (KIP-98, KIP-32)."""
+_READS_ZSTD = 10
+
+
+class _Flow(NamedTuple):
+    client: str
+    topic: str
+
+
+@dataclass(slots=True)
+class _Old:
+    """Fetches of old versions.
+
+    :ivar served: those that were given records
+    :ivar magic: the highest that was given
+    :ivar failed: error code -> where it was the answer
+    """
+
+    served: Occurrences = field(default_factory=Occurrences)
+    size: int = 0
+    magic: int = 0
+    versions: set[int] = field(default_factory=set)
+    failed: dict[int, Occurrences] = field(default_factory=dict)
+
+
+class DownConversion(Rule):
+    """Puts what old clients are given beside what lies in the log."""
+
+    name: ClassVar[str] = "down_conversion"
+    title: ClassVar[str] = "Down-conversion"
+    about: ClassVar[str] = (
+        "A client that fetches with a version before v4 cannot read the record batches that are in the log (magic 2), "
+        "so the broker decompresses, rewrites and compresses them for every such Fetch: this costs CPU and heap, "
+        "sends nothing by sendfile, and drops record headers (KafkaApis.scala, KIP-283). What is in the log shows by "
+        "what is produced to the topic, or given to newer clients. Brokers may refuse it "
+        "(log.message.downconversion.enable) with UNSUPPORTED_VERSION, 0.11.0 fails on records with headers with "
+        "UNKNOWN_SERVER_ERROR, zstd needs Fetch v10 (UNSUPPORTED_COMPRESSION_TYPE), and Kafka 4 has no "
+        "down-conversion any more (KIP-896)."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._stored: dict[str, int] = {}
+        self._found: dict[_Flow, _Old] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        version = exchange.version
+        if version is None:
+            return
+        if exchange.api_key == PRODUCE:
+            for written in self.scene.records.produced(exchange):
+                if not written.error:
+                    self._stores(written.topic, max((batch.magic for batch in written.batches), default=0))
+            return
+        for part in self.scene.records.fetched(exchange):
+            magic = max((batch.magic for batch in part.batches), default=0)
+            self._stores(part.topic, magic)
+            failed = (part.error == _UNSUPPORTED_CODEC and version < _READS_ZSTD) or (
+                part.error in (_UNKNOWN, _UNSUPPORTED_VERSION) and version < _READS_BATCHES
+            )
+            if consumer(exchange) and (failed or (version < _READS_BATCHES and part.batches)):
+                self._old(exchange, version, part, magic)
+
+    def _stores(self, topic: str, magic: int) -> None:
+        self._stored[topic] = max(self._stored.get(topic, 0), magic)
+
+    def _old(self, exchange: Exchange, version: int, part: Fetched, magic: int) -> None:
+        old = self._found.setdefault(_Flow(client_name(exchange), part.topic), _Old())
+        old.versions.add(version)
+        if part.error:
+            old.failed.setdefault(part.error, Occurrences()).add(exchange)
+            return
+        old.served.add(exchange)
+        old.size += part.size
+        old.magic = max(old.magic, magic)
+
+    def findings(self) -> Iterator[Finding]:
+        for flow, old in self._found.items():
+            shown = f"api == Fetch and {of_client(flow.client)} and {of_topic(flow.topic)}"
+            versions = words.ranges(old.versions)
+            if old.served and self._stored.get(flow.topic, 0) > old.magic:
+                yield self.finding(
+                    f"client {flow.client}, topic {flow.topic}",
+                    f"The broker turns {flow.topic} (magic {self._stored[flow.topic]}) into magic {old.magic} for "
+                    f"client {flow.client}, which speaks Fetch v{versions}: {volume(old.size)} in "
+                    f"{words.counted(old.served.count, 'answer')}.",
+                    "Update this client, or let it use newer versions of the protocol. Until then it costs the broker "
+                    "CPU and heap, and the client sees no record headers.",
+                    old.served,
+                    filter_text=f"{shown} and version < {_READS_BATCHES}",
+                    certainty=Certainty.INFERRED,
+                )
+            for code, seen in old.failed.items():
+                yield self.finding(
+                    f"client {flow.client}, topic {flow.topic}, {error_name(code)}",
+                    f"Client {flow.client} cannot read {flow.topic}: the broker answered "
+                    f"{words.counted(seen.count, 'Fetch', 'Fetches')} of v{versions} with {error_name(code)}.",
+                    _advice(code),
+                    seen,
+                    filter_text=f"{shown} and error == {code}",
+                    severity=Severity.HIGH,
+                    certainty=Certainty.POSSIBLE if code == _UNKNOWN else Certainty.OBSERVED,
+                )
+
+    def blind(self) -> str:
+        unknown = {
+            flow.topic
+            for flow, old in self._found.items()
+            if old.served and self._stored.get(flow.topic, 0) <= old.magic
+        }
+        if not unknown:
+            return ""
+        return (
+            "nothing shows in which format these topics are stored, which clients read with a Fetch before v4: "
+            f"{some_of(sorted(unknown))}"
+        )
+
+
+def _advice(code: int) -> str:
+    if code == _UNSUPPORTED_CODEC:
+        return "The topic has zstd batches, which need Fetch v10 (Kafka 2.1): update the client, or change the codec."
+    if code == _UNSUPPORTED_VERSION:
+        return (
+            "The broker does not convert for this topic (log.message.downconversion.enable, "
+            "message.downconversion.enable): update the client."
+        )
+    return (
+        "The broker failed as it turned records into an older format (0.11.0 does so with records that have headers) "
+        "or read its log: see its log, and update broker and client. Clients ask again at once, which is load."
+    )

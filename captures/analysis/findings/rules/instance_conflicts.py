@@ -1,0 +1,62 @@
+"""Processes that fight for one group.instance.id."""
+
+from __future__ import annotations
+
+from captures.analysis.findings.finding import Severity
+from captures.analysis.findings.refused_members import Refused, RefusedMembers, listed
+from captures.analysis.findings.rule import Threshold, Unit, times
+from dissectors.error_codes import BY_NAME
+
+_UNRELEASED = BY_NAME["UNRELEASED_INSTANCE_ID"].code
+
+
+class InstanceConflicts(RefusedMembers):
+    """Finds two processes with one group.instance.id."""
+
+    name = "instance_conflicts"
+    title = "Processes that share a group.instance.id"
+    about = (
+        "A static member (KIP-345) is known by its group.instance.id. Where a second process comes with the same "
+        "one, a classic coordinator lets it in and refuses the first from then on (FENCED_INSTANCE_ID); one of "
+        "KIP-848 refuses the second as long as the session of the first lasts (UNRELEASED_INSTANCE_ID), also where "
+        "the first has crashed and this is its successor."
+    )
+    codes = frozenset({BY_NAME["FENCED_INSTANCE_ID"].code, _UNRELEASED})
+
+    thresholds = (
+        Threshold("shut_out", 2, Unit.COUNT, "members shut out of a group that are high; fewer are medium"),
+    )
+
+    def how_grave(self, code: int, refused: Refused) -> Severity:
+        """Return how grave it is: who is shut out once may have been about to end anyway."""
+        fight = code == _UNRELEASED or len(refused.members) >= self.limit("shut_out")
+        return Severity.HIGH if fight else Severity.MEDIUM
+
+    def sentence(self, group: str, code: int, refused: Refused) -> str:
+        """Return what was found of a group, in words."""
+        instances = f" {listed(refused.instances)}" if refused.instances else ""
+        who = listed(refused.clients)
+        if code == _UNRELEASED:
+            owned = (
+                f"their group.instance.ids{instances} belong to members whose sessions have not ended"
+                if len(refused.instances) > 1
+                else f"its group.instance.id{instances} belongs to a member whose session has not ended"
+            )
+            return f"{who} could not join group {group}: {owned} (refused {times(refused.seen.count)})."
+        were = "were" if len(refused.clients) > 1 else "was"
+        return (
+            f"{who} {were} shut out of group {group} {times(refused.seen.count)}: another process came with its "
+            f"group.instance.id{instances}."
+        )
+
+    def advice(self, code: int) -> str:
+        """Return what to do about it."""
+        if code == _UNRELEASED:
+            return (
+                "Give every process a group.instance.id of its own. If it is the successor of one that crashed, let "
+                "it try again until group.consumer.session.timeout.ms is over, or shorten that."
+            )
+        return (
+            "Give every process a group.instance.id of its own, such as the name of its pod, and let the old "
+            "process end before the new one begins."
+        )

@@ -1,0 +1,107 @@
+"""Clients that ask for metadata all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import NS, asked, lasted, unexpected, volume
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rates import WINDOW, Busiest
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.filters.lexer import quoted
+from captures.meaning import words
+from captures.names.names import split
+
+_METADATA, _DESCRIBE_TOPICS = 3, 75
+_TO_BEGIN = 2
+"""Requests of a connection that are not counted: every client asks as it starts, and many may start together."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Metadata requests of one client.
+
+    :ivar busiest: where most of them were, without those that begin a connection
+    :ivar all_topics: of them those that ask for all topics
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    busiest: Busiest = field(default_factory=Busiest)
+    all_topics: int = 0
+    response_bytes: int = 0
+    _connections: dict[int, int] = field(default_factory=dict)
+    """How many came over each, as far as they are not counted."""
+
+    def add(self, exchange: Exchange) -> None:
+        self.seen.add(exchange)
+        self.response_bytes += exchange.response_size
+        self.all_topics += exchange.api_key == _METADATA and _asks_for_all(exchange)
+        known = self._connections.get(exchange.connection, 0)
+        if known < _TO_BEGIN:
+            self._connections[exchange.connection] = known + 1
+        else:
+            self.busiest.add(exchange.time)
+
+
+class MetadataStorms(Rule):
+    """Finds clients that ask for metadata much more often than it changes."""
+
+    name: ClassVar[str] = "metadata_storms"
+    title: ClassVar[str] = "Too many metadata requests"
+    about: ClassVar[str] = (
+        "Clients ask for metadata when they start, when a leader has moved, and every metadata.max.age.ms (5 min). One"
+        " that asks all the time has an expiry that is too short, is stuck, or asks again for each piece of work. In a"
+        " large cluster such an answer has megabytes. What fails is a finding of request_storms, clients that are made"
+        " anew all the time are one of connection_churn; neither is counted here."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = frozenset({_METADATA, _DESCRIBE_TOPICS})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold("rate", 5, Unit.A_SECOND, "metadata requests of a client on average over ten seconds"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._asked: dict[tuple[str, str], _Asked] = {}
+        """By client ID and host: many processes may share an ID, and each may ask as it starts."""
+
+    def add(self, exchange: Exchange) -> None:
+        if not unexpected(exchange):
+            host = split(exchange.client)[0]
+            self._asked.setdefault((client_name(exchange), host), _Asked()).add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, host), mine in self._asked.items():
+            if mine.busiest.count * NS < self.limit("rate") * WINDOW:
+                continue
+            seen = mine.seen
+            said = (
+                f"{client} asked for metadata {words.counted(seen.count, 'time')} within"
+                f" {lasted(seen.last - seen.first)}, up to {mine.busiest.count:,} times in ten seconds; the answers"
+                f" have {volume(mine.response_bytes)}"
+            )
+            if mine.all_topics:
+                said += f", and {mine.all_topics:,} of the requests ask for all topics"
+            yield self.finding(
+                f"client {client}, host {host}",
+                f"{said}.",
+                "Keep producers and consumers instead of making new ones, leave metadata.max.age.ms"
+                " (topic.metadata.refresh.interval.ms) as it is by default, and ask for the topics that are used"
+                " instead of all of them.",
+                seen,
+                filter_text=f"api in {{Metadata, DescribeTopicPartitions}} and not error and {of_client(client)}"
+                f" and client.host == {quoted(host)}",
+            )
+
+
+def _asks_for_all(exchange: Exchange) -> bool:
+    """Tell whether all topics are asked for: null, or an empty list in version 0."""
+    request = asked(exchange)
+    return "topics" in request and (
+        request["topics"] is None or (exchange.version == 0 and not request["topics"])
+    )

@@ -1,0 +1,107 @@
+"""Produce requests that too few replicas are in sync for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.findings.common import (
+    answered,
+    error_names,
+    lasted,
+    on_topics,
+    some_of,
+    topic_of,
+    unexpected,
+    whole_ids,
+    with_errors,
+)
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning.exchange import number, rows
+from captures.meaning.places import inside, topic
+
+_PRODUCE = 0
+_BEFORE, _AFTER = 19, 20
+_CODES = frozenset({_BEFORE, _AFTER})
+
+
+@dataclass(slots=True)
+class _Refused:
+    """What was refused of one topic.
+
+    :ivar accepted: when records were accepted after that, ns since the epoch; 0 if they were not
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    codes: set[int] = field(default_factory=set)
+    clients: dict[str, None] = field(default_factory=dict)
+    accepted: int = 0
+
+
+class NotEnoughReplicas(Rule):
+    """Finds topics that cannot be written to with ``acks=all``."""
+
+    name: ClassVar[str] = "not_enough_replicas"
+    title: ClassVar[str] = "Too few replicas in sync to write"
+    about: ClassVar[str] = (
+        "With acks=all a leader takes records only while at least min.insync.replicas replicas are in sync"
+        " (Partition.appendRecordsToLeader). NOT_ENOUGH_REPLICAS says that nothing was written."
+        " NOT_ENOUGH_REPLICAS_AFTER_APPEND says that it was, and too few replicas had it in time: the producer sends it"
+        " again, and without idempotence it is doubled."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = frozenset({_PRODUCE})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._refused: dict[str, _Refused] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        found = unexpected(exchange, _CODES)
+        for name in {topic_of(error, self.scene.names) for error in found}:
+            refused = self._refused.setdefault(name, _Refused())
+            refused.seen.add(exchange)
+            refused.codes.update(error.code for error in found)
+            refused.clients[client_name(exchange)] = None
+        if self._refused and not found:
+            self._accept(exchange)
+
+    def _accept(self, exchange: Exchange) -> None:
+        for holder in rows(answered(exchange), "responses"):
+            refused = self._refused.get(topic(holder, whole_ids(self.scene.names)))
+            if (
+                refused is not None
+                and exchange.time > refused.seen.last
+                and any(number(row, "error_code") == 0 for row in inside(holder) if isinstance(row, dict))
+            ):
+                refused.accepted = exchange.time
+
+    def findings(self) -> Iterator[Finding]:
+        for name, refused in self._refused.items():
+            seen = refused.seen
+            went_on = refused.accepted > seen.last
+            ending = (
+                f"; after {lasted(refused.accepted - seen.first)} records were accepted again"
+                if went_on
+                else "; none was accepted after that"
+            )
+            doubled = (
+                " What was refused after it was written is sent again: without idempotence it is there twice."
+                if _AFTER in refused.codes
+                else ""
+            )
+            yield self.finding(
+                f"topic {name}",
+                f"Produce to {name} was refused {times(seen.count)}, as too few replicas are in sync"
+                f" ({error_names(refused.codes)}), from {some_of(refused.clients)}{ending}.{doubled}",
+                "See which replicas are out of sync, and bring their brokers back (finding isr_changes,"
+                " kafka-topics --describe --under-min-isr-partitions). The topic's min.insync.replicas must not be"
+                " greater than its replication factor, and to survive the loss of a broker must be less.",
+                seen,
+                filter_text=f"{with_errors(refused.codes)}{on_topics([name])}",
+                severity=Severity.MEDIUM if went_on else self.severity,
+            )

@@ -1,0 +1,141 @@
+"""Record data in the message formats before Kafka 0.11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.findings.common import on_topics, some_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import FETCH, PRODUCE, Fetched, Produced, consumer
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+
+_API_VERSIONS = 18
+_LATEST_MAGIC = 2
+_FIRST_WITH_BATCHES = {PRODUCE: 3, FETCH: 4}
+"""Request versions from which on record batches of magic 2 are spoken (KIP-98)."""
+
+
+class _Why(Enum):
+    """Why old messages go over the wire."""
+
+    SPOKEN = ""
+    """The client speaks an old version."""
+    OLD_BROKER = "old broker"
+    """The broker knows no newer version."""
+    STORED = "stored"
+    """They are given to who could read newer ones: they lie in the log."""
+
+
+class _Way(NamedTuple):
+    api: str
+    why: _Why
+
+
+@dataclass(slots=True)
+class _Old:
+    seen: Occurrences = field(default_factory=Occurrences)
+    magics: set[int] = field(default_factory=set)
+    versions: set[int] = field(default_factory=set)
+    clients: dict[str, None] = field(default_factory=dict)
+    topics: dict[str, None] = field(default_factory=dict)
+
+
+class OldMessageFormats(Rule):
+    """Looks for messages of magic 0 and 1."""
+
+    name: ClassVar[str] = "old_message_formats"
+    title: ClassVar[str] = "Old message formats"
+    about: ClassVar[str] = (
+        "Messages of magic 0 (before 0.10) and magic 1 (0.10) know neither record headers nor idempotence nor "
+        "transactions, magic 0 not even timestamps. Producers that speak Produce before v3 send them, consumers that "
+        "speak Fetch before v4 are given them. Kafka 4 neither takes nor gives them (KIP-724, KIP-896); what still "
+        "lies in its logs in an old format it gives as it is."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH, _API_VERSIONS})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._found: dict[_Way, _Old] = {}
+        self._offered = scene.shared.offered
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == _API_VERSIONS:
+            self._offered.add(exchange)
+            return
+        parts: Iterable[Produced | Fetched] = ()
+        if exchange.api_key == PRODUCE:
+            parts = self.scene.records.produced(exchange)
+        elif consumer(exchange):  # brokers copy what is there
+            parts = self.scene.records.fetched(exchange)
+        magics: dict[str, set[int]] = {}
+        for part in parts:
+            old = {batch.magic for batch in part.batches if batch.magic < _LATEST_MAGIC}
+            if old:
+                magics.setdefault(part.topic, set()).update(old)
+        if magics:
+            self._note(exchange, magics)
+
+    def _note(self, exchange: Exchange, magics: dict[str, set[int]]) -> None:
+        version = exchange.version or 0
+        old = self._found.setdefault(_Way(exchange.api, self._why(exchange, version)), _Old())
+        old.seen.add(exchange)
+        old.magics.update(*magics.values())
+        old.versions.add(version)
+        old.clients[client_name(exchange)] = None
+        old.topics.update(dict.fromkeys(magics))
+
+    def _why(self, exchange: Exchange, version: int) -> _Why:
+        bound = _FIRST_WITH_BATCHES[exchange.api_key or 0]
+        if version >= bound and exchange.api_key == FETCH:
+            return _Why.STORED
+        offered = self._offered.known.of([exchange.broker], exchange.api)
+        return _Why.OLD_BROKER if offered is not None and offered[1] < bound else _Why.SPOKEN
+
+    def findings(self) -> Iterator[Finding]:
+        for way, old in self._found.items():
+            magics = " and ".join(str(magic) for magic in sorted(old.magics))
+            several = len(old.clients) > 1
+            if way.api == "Produce":
+                how = f"{'send' if several else 'sends'} messages of magic {magics} to"
+            else:
+                how = f"{'are' if several else 'is'} given messages of magic {magics} of"
+            meaning, advice = _MEANINGS[way.why]
+            least, most = min(old.versions), max(old.versions)
+            yield self.finding(
+                ", ".join(filter(None, (way.api, way.why.value))),
+                f"{some_of(old.clients)} {how} {some_of(old.topics)},"
+                f" {meaning.format(f'{way.api} v{words.ranges(old.versions)}')}.",
+                advice,
+                old.seen,
+                filter_text=f"api == {way.api} and version >= {least} and version <= {most}{on_topics(old.topics)}",
+                severity=Severity.INFO if way.why is _Why.OLD_BROKER else None,
+            )
+
+
+_MEANINGS = {
+    _Why.SPOKEN: (
+        "with {}",
+        (
+            "Update the clients or let them use newer versions (librdkafka: api.version.request=true, kafka-python: no "
+            "api_version, sarama: Config.Version): Kafka 4 refuses these requests (finding refused_by_kafka_4)."
+        ),
+    ),
+    _Why.OLD_BROKER: (
+        "with {}: the broker knows no newer version",
+        "Nothing has to be done as long as the brokers are old; from 0.11 on they keep messages of magic 2.",
+    ),
+    _Why.STORED: (
+        "although by {}: so they lie in the log",
+        (
+            "These topics are kept in an old format: unset message.format.version (log.message.format.version) on "
+            "brokers before 4.0. What is written from then on is of magic 2; old segments leave by retention."
+        ),
+    ),
+}

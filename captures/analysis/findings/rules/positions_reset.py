@@ -1,0 +1,204 @@
+"""Consumers whose position was set by ``auto.offset.reset``, with what was skipped or is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client, of_group, of_topic
+from captures.analysis.findings.common import NS, some_of, together
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, consumer
+from captures.analysis.findings.resets import About, Policy, Reset, Resets, Why
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Exchange
+from captures.meaning import places, words
+
+_SOON = NS
+"""Within it a consumer asks for another position."""
+_LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH = 2, 3, 8, 9
+
+
+class _Told:
+    """Resets that are told together: those of a group with one reason, or of a client and topic.
+
+    :ivar partitions: topic -> those whose position was set
+    """
+
+    def __init__(self, about: About) -> None:
+        self.about = about
+        self.clients: dict[str, None] = {}
+        self.partitions: dict[str, set[int]] = {}
+        self.seen: list[Occurrences] = []
+        self.example = ""
+        self._skipped = self._removed = self._beyond = self._again = 0
+
+    def add(self, about: About, reset: Reset) -> None:
+        """Take in those of one client and topic."""
+        self.clients[about.client] = None
+        self.partitions.setdefault(about.topic, set()).update(reset.partitions)
+        self.seen.append(reset.seen)
+        self.example = self.example or reset.example
+        self._skipped += reset.skipped
+        self._removed += reset.removed
+        self._beyond += reset.beyond
+        self._again += reset.again
+
+    def losses(self) -> str:
+        """Return what is not read, or read again, in words; empty if nothing is."""
+        parts = []
+        if self._skipped:
+            removed = f", {self._removed:,} of them removed from the log before they were read"
+            parts.append(
+                f"{words.counted(self._skipped, 'offset')} skipped{removed if self._removed else ''}"
+            )
+        if self._beyond:
+            all_again = self.about.policy is not Policy.LATEST and not self._again
+            parts.append(
+                "its position lay behind the end of the log"
+                + (", and all that is there is read again" if all_again else "")
+            )
+        if self._again:
+            parts.append(f"{words.counted(self._again, 'offset')} read again")
+        return words.listed(parts)
+
+    @property
+    def severity(self) -> Severity:
+        """How grave it is."""
+        why = self.about.why
+        if why in (Why.NO_COMMIT, Why.SOME_COMMITS):
+            return Severity.LOW if self._skipped else Severity.INFO
+        if why is Why.NEW_PARTITION:
+            return Severity.MEDIUM if self._skipped else Severity.INFO
+        if self._beyond and self.about.policy is Policy.LATEST:
+            return Severity.MEDIUM
+        return Severity.HIGH if self._skipped or self._again or self._beyond else Severity.LOW
+
+
+class PositionsReset(Rule):
+    """Follows consumers from an offset that is not there to the one that they go on from."""
+
+    name: ClassVar[str] = "positions_reset"
+    title: ClassVar[str] = "Positions thrown back or forward"
+    about: ClassVar[str] = (
+        "A consumer without a usable position asks ListOffsets for one and goes on there, as auto.offset.reset says: "
+        "after OFFSET_OUT_OF_RANGE (its offset was removed by retention, or lies behind the end), or as its group has "
+        "no committed offset (OffsetFetch answers -1: a new group, a new partition, or offsets that expired by "
+        "offsets.retention.minutes). latest skips what lies between, earliest reads again what was done. Told only "
+        "where the consumer then fetches from there."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = frozenset(
+        {FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH}
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._resets = Resets(scene.names)
+        self._fetches = 0
+        self._latest = 0
+
+    def add(self, exchange: Exchange) -> None:
+        key = exchange.api_key
+        self._latest = max(self._latest, exchange.time)
+        if key == FETCH:
+            if consumer(exchange):
+                self._fetches += 1
+                seen = self.scene.records.seen(exchange)
+                if seen is not None:
+                    self._resets.fetch(exchange, seen)
+        elif key == _LIST_OFFSETS:
+            self._resets.list_offsets(exchange)
+        elif key == _METADATA:
+            self._resets.metadata(exchange)
+        elif key == _OFFSET_COMMIT:
+            self._resets.commit(exchange)
+        else:
+            self._resets.offset_fetch(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        told: dict[tuple[str, ...], _Told] = {}
+        for about, reset in self._resets.found.items():
+            # a new group is one thing to know, however many members and topics it has
+            own = () if about.group else (about.client, about.topic)
+            key = about.group, about.why.value, about.policy.value, *own
+            told.setdefault(key, _Told(about)).add(about, reset)
+        yield from (self._told(each) for each in told.values())
+        stuck: dict[tuple[str, str], tuple[Occurrences, str]] = {}
+        for reader, lost in self._resets.lost.items():
+            if lost.why is Why.OUT_OF_RANGE and self._latest - lost.time >= _SOON:
+                seen, _ = stuck.setdefault(
+                    (reader.client, reader.topic),
+                    (Occurrences(), f"{reader.topic}-{reader.partition} at {lost.position:,}"),
+                )
+                seen.note(lost.number, lost.time)
+        for (client, topic), (seen, example) in stuck.items():
+            yield self.finding(
+                f"client {client}, topic {topic}, no new position",
+                f"Client {client} asked for an offset of {topic} that is not there (OFFSET_OUT_OF_RANGE: {example}), "
+                "and has not gone on from another.",
+                "With auto.offset.reset=none the application has to seek itself. Look whether retention removed what "
+                "was not read yet, or the topic was made anew.",
+                seen,
+                filter_text=f"api in {{Fetch, ListOffsets}} and {of_client(client)} and {of_topic(topic)}",
+                severity=Severity.MEDIUM,
+            )
+
+    def _told(self, told: _Told) -> Finding:
+        about, clients = told.about, some_of(told.clients)
+        who = f"Group {about.group} ({clients})" if about.group else f"Client {clients}"
+        where = {topic: sorted(partitions) for topic, partitions in told.partitions.items()}
+        cause = _CAUSES[about.why].format(where=places.said(where))
+        how = ": ".join(
+            filter(None, (f"{who} {cause} and went on at the {_ENDS[about.policy]}", told.losses()))
+        )
+        reset = f"{about.why.value}, {about.policy.value}"
+        if about.group:
+            subject, shown = (
+                f"group {about.group}, {reset}",
+                f"api == OffsetFetch and {of_group(about.group)}",
+            )
+        else:
+            subject = f"client {about.client}, topic {about.topic}, {reset}"
+            shown = f"api in {{Fetch, ListOffsets}} and {of_client(about.client)} and {of_topic(about.topic)}"
+        return self.finding(
+            subject,
+            f"{how}{f' ({told.example})' if told.example else ''}.",
+            _ADVICE[about.why],
+            together(told.seen),
+            filter_text=shown,
+            severity=told.severity,
+            certainty=Certainty.INFERRED,
+        )
+
+    def blind(self) -> str:
+        return "" if self._fetches else NO_FETCH
+
+
+_CAUSES = {
+    Why.OUT_OF_RANGE: "asked for an offset of {where} that is not there (OFFSET_OUT_OF_RANGE)",
+    Why.NO_COMMIT: "has no committed offset for {where}",
+    Why.LOST_COMMIT: "has no committed offset for {where} any more",
+    Why.SOME_COMMITS: "has no committed offset for {where}, but for other partitions,",
+    Why.NEW_PARTITION: "has no committed offset for {where}, added since the capture began,",
+}
+_ENDS = {
+    Policy.LATEST: "end (auto.offset.reset=latest)",
+    Policy.EARLIEST: "beginning (auto.offset.reset=earliest)",
+    Policy.BY_DURATION: "offset of a point in time (auto.offset.reset=by_duration)",
+}
+_ADVICE = {
+    Why.OUT_OF_RANGE: "Make retention (retention.ms, retention.bytes) longer than the longest lag or outage of this "
+    "consumer, and watch its lag. An offset behind the end shows that the topic was made anew, or lost records "
+    "(unclean leader election). auto.offset.reset=none makes it stop instead.",
+    Why.NO_COMMIT: "As it should be for a new group. If it is none: its offsets have expired "
+    "(offsets.retention.minutes) or were deleted, or group.id was changed.",
+    Why.LOST_COMMIT: "The committed offset was there before: the group was deleted, or its offsets were, or they "
+    "expired (offsets.retention.minutes), or the topic was made anew.",
+    Why.SOME_COMMITS: "Nothing was committed for these partitions: nothing was consumed from them yet, they were "
+    "added, or their offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips what came "
+    "meanwhile; earliest or by_duration (KIP-1106) does not.",
+    Why.NEW_PARTITION: "Partitions that are added hold records before consumers know of them: "
+    "auto.offset.reset=latest skips these; earliest or by_duration (KIP-1106) does not.",
+}

@@ -1,0 +1,127 @@
+"""Clients that brokers of Kafka 4 refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import replica_of, some_of, together
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.model import Certainty
+from captures.analysis.introductions import client_name
+from captures.analysis.offered_versions import KAFKA_4_LEAST, refuses_old, too_old
+from captures.exchanges import Exchange
+from captures.meaning import words
+
+_BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
+
+
+@dataclass(slots=True)
+class _Old:
+    """The versions of one client that are too old."""
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    versions: dict[str, set[int]] = field(default_factory=dict)
+    brokers: dict[str, None] = field(default_factory=dict)
+
+
+class RefusedByKafka4(Rule):
+    """Finds clients that use versions which brokers of Kafka 4.0 do not know any more."""
+
+    name: ClassVar[str] = "refused_by_kafka_4"
+    title: ClassVar[str] = "Clients that Kafka 4 refuses"
+    about: ClassVar[str] = (
+        "Brokers of Kafka 4.0 and later know no version that came before Kafka 2.1 (KIP-896): Produce before 3, Fetch"
+        " before 4 and so on. They announce Produce from 0 on for the sake of old librdkafka clients, and close the"
+        " connection on what is before 3. What is told here is what clients use now:"
+        " those that ask for the versions a broker knows, and get none that is newer, are only good to know."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = None
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._offered = scene.shared.offered
+        self._asking: set[str] = set()
+        self._old: dict[str, _Old] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        version, client = exchange.version, client_name(exchange)
+        if exchange.api == "ApiVersions":
+            self._offered.add(exchange)
+            self._asking.add(client)
+        if version is None or exchange.api in _BETWEEN_BROKERS or not too_old(exchange.api, version):
+            return
+        if replica_of(exchange) >= 0:  # brokers come up to date with their cluster
+            return
+        old = self._old.setdefault(client, _Old())
+        old.seen.add(exchange)
+        old.versions.setdefault(exchange.api, set()).add(version)
+        old.brokers[exchange.broker] = None
+
+    def findings(self) -> Iterator[Finding]:
+        held_down: dict[str, _Old] = {}
+        for client, old in self._old.items():
+            if self._held_down(client, old):
+                held_down[client] = old
+            else:
+                yield self._finding(client, old)
+        if held_down:
+            yield self._old_brokers(held_down)
+
+    def _held_down(self, client: str, old: _Old) -> bool:
+        """Tell whether it is the brokers that know no newer versions, and the client looks at what they know."""
+        return client in self._asking and all(
+            (offered := self._offered.known.of([broker], api)) is not None and offered[1] < KAFKA_4_LEAST[api]
+            for api in old.versions
+            for broker in old.brokers
+        )
+
+    def _finding(self, client: str, old: _Old) -> Finding:
+        refusing = [broker for broker in old.brokers if refuses_old(self._offered.known, broker)]
+        said = f"{client} uses versions that brokers of Kafka 4.0 and later do not know: {_used(old)}"
+        if refusing:
+            said += f"; {some_of(map(self.scene.capture.names.shown, refusing))} is such a broker"
+        return self.finding(
+            f"client {client}",
+            f"{said}.",
+            "Bring the client up to date before the brokers are: the Java client from 2.1 on, librdkafka from 1.8.2"
+            " on or any client that speaks the protocol of Kafka 2.1; and take out settings that fix an old version"
+            " (broker.version.fallback, api_version, config.Version).",
+            old.seen,
+            filter_text=f"{_conditions(old.versions)} and {of_client(client)}",
+            severity=Severity.HIGH if refusing else self.severity,
+        )
+
+    def _old_brokers(self, held_down: dict[str, _Old]) -> Finding:
+        brokers = {broker: None for old in held_down.values() for broker in old.brokers}
+        apis = {api for old in held_down.values() for api in old.versions}
+        know = "know" if len(brokers) > 1 else "knows"
+        use, ask = ("use", "they ask") if len(held_down) > 1 else ("uses", "it asks")
+        return self.finding(
+            "clients of old brokers",
+            f"{some_of(held_down)} {use} versions that brokers of Kafka 4.0 and later do not know, as"
+            f" {some_of(map(self.scene.capture.names.shown, brokers))} {know} no newer ones"
+            f" ({some_of(sorted(apis))}); {ask} brokers for their versions, and may use newer ones elsewhere.",
+            "Nothing has to be done for these clients as long as the brokers are old. Whether they can do without these"
+            " versions shows at a broker of 2.1 or later.",
+            together(old.seen for old in held_down.values()),
+            filter_text=_conditions(apis),
+            severity=Severity.INFO,
+            certainty=Certainty.INFERRED,
+        )
+
+
+def _used(old: _Old) -> str:
+    return some_of([f"{api} v{words.plain(sorted(found))}" for api, found in sorted(old.versions.items())])
+
+
+def _conditions(apis: Iterable[str]) -> str:
+    return f"({' or '.join(map(_condition, sorted(apis)))})"
+
+
+def _condition(api: str) -> str:
+    return f"api == {api} and version < {KAFKA_4_LEAST[api]}"

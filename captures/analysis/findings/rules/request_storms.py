@@ -1,0 +1,180 @@
+"""The same request over and over, to no effect and without a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import (
+    MS,
+    NS,
+    UNNAMED,
+    answered,
+    asked,
+    error_names,
+    lasted,
+    some_of,
+    topic_of,
+    unexpected,
+    with_errors,
+)
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange, Flag
+from captures.meaning import words
+from captures.meaning.exchange import Body, inner, number, rows
+
+_FETCH, _SHARE_FETCH = 1, 78
+_POLLS = frozenset({_FETCH, _SHARE_FETCH})
+_EMPTY_AT_ONCE = "not waited and latency < 5ms and not records > 0 and not throttle > 0"
+_MANY = 100
+"""Failed requests from which on it is more than a burst, as of requests that were under way as a leader moved."""
+_PAUSE = NS
+"""ns without such a request after which it is another storm."""
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """A request that was repeated to no effect.
+
+    :ivar fastest: most of them within a second on a connection; many clients may share an ID
+    :ivar lasted: ns in which they came without a pause
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    codes: set[int] = field(default_factory=set)
+    topics: dict[str, None] = field(default_factory=dict)
+    fastest: int = 0
+    lasted: int = 0
+    _counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Connection -> second, and how many in it."""
+
+    def add(self, exchange: Exchange) -> None:
+        if self.seen and exchange.time - self.seen.last <= _PAUSE:
+            self.lasted += max(exchange.time - self.seen.last, 0)
+        self.seen.add(exchange)
+        second = exchange.time // NS
+        before, count = self._counts.get(exchange.connection, (second, 0))
+        count = count + 1 if before == second else 1
+        self._counts[exchange.connection] = second, count
+        self.fastest = max(self.fastest, count)
+
+
+class RequestStorms(Rule):
+    """Finds clients that repeat a request that fails, or finds nothing, as fast as they are answered."""
+
+    name: ClassVar[str] = "request_storms"
+    title: ClassVar[str] = "Requests repeated without a pause"
+    about: ClassVar[str] = (
+        "A client asks, gets an error or nothing, and asks again at once. Known ones: the Java consumer fetching from a"
+        " topic that was deleted; librdkafka asking metadata for an invalid topic name; Java's admin client asking"
+        " for a topic that it may not describe; consumers of a leader whose follower has just died, or of a broker"
+        " that does not wait as fetch.max.wait.ms says, which get empty answers at once; and a broker of 0.11 that"
+        " cannot convert records with headers down. Each can keep a broker's core busy."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = None
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "rate", 30, Unit.A_SECOND, "requests to no effect of an API within one second on a connection"
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._repeated: dict[tuple[str, str, bool], _Repeated] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        found = unexpected(exchange)
+        if not found and not _came_back_empty(exchange):
+            return
+        if found and exchange.api_key in _POLLS and _brought_records(answered(exchange)):
+            return  # other partitions went well
+        key = client_name(exchange), exchange.api, bool(found)
+        repeated = self._repeated.get(key)
+        if repeated is None:
+            repeated = self._repeated[key] = _Repeated()
+        repeated.add(exchange)
+        for error in found:
+            repeated.codes.add(error.code)
+            topic = topic_of(error, self.scene.names)
+            if topic != UNNAMED:
+                repeated.topics[topic] = None
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, api, failed), repeated in self._repeated.items():
+            if repeated.fastest >= self.limit("rate"):
+                yield self._finding(client, api, repeated, failed=failed)
+
+    def _finding(self, client: str, api: str, repeated: _Repeated, *, failed: bool) -> Finding:
+        seen = repeated.seen
+        what = error_names(repeated.codes) if failed else "empty answers at once"
+        about = f" about {some_of(repeated.topics)}" if repeated.topics else ""
+        condition = with_errors(repeated.codes) if failed else _EMPTY_AT_ONCE
+        return self.finding(
+            f"client {client}, {api}{'' if failed else ', empty'}",
+            f"{client} sent {words.counted(seen.count, api + ' request')}{about} to no effect ({what}), up to"
+            f" {repeated.fastest:,} within a second, for {lasted(repeated.lasted)} in all.",
+            _advice(repeated.codes, api),
+            seen,
+            filter_text=f"api == {api} and {condition} and {of_client(client)}" if api.isalpha() else "",
+            severity=self._severity(repeated, failed=failed),
+        )
+
+    def _severity(self, repeated: _Repeated, *, failed: bool) -> Severity:
+        if repeated.seen.count < _MANY and repeated.lasted < NS:
+            return Severity.LOW
+        # an error that does not change is what somebody is stuck in; empty polls, and short bursts, only cost
+        return self.severity if failed and repeated.seen.count >= _MANY else Severity.MEDIUM
+
+
+def _came_back_empty(exchange: Exchange) -> bool:
+    """Tell whether a poll that could wait was answered at once, with nothing in it and for no reason."""
+    if exchange.api_key not in _POLLS or exchange.wait or Flag.UNANSWERED in exchange.flag:
+        return False
+    request, response = asked(exchange), answered(exchange)
+    waits = number(request, "max_wait_ms", 0)
+    if waits < 10 or not response or (exchange.latency or 0) >= min(5, waits) * MS:
+        return False
+    if number(response, "throttle_time_ms", 0) or number(response, "error_code", 0):
+        return False
+    # the last request of a session closes it, and the first of one tells what is there already (KIP-227)
+    if number(request, "session_epoch", 1) in (-1, 0) or number(request, "share_session_epoch", 1) in (-1, 0):
+        return False
+    if number(inner(request, "replica_state"), "replica_id", number(request, "replica_id")) >= 0:
+        return False
+    return not _brought_records(response)
+
+
+def _brought_records(response: Body) -> bool:
+    return any(
+        row.get("records") or row.get("acquired_records")
+        for holder in rows(response, "responses")
+        for row in rows(holder, "partitions")
+    )
+
+
+def _advice(codes: set[int], api: str) -> str:
+    if codes & {3, 17, 100}:
+        return (
+            "Correct or take out the topic that is not there (or create it), and restart the client. A newer client"
+            " pauses between its attempts (retry.backoff.ms)."
+        )
+    if codes & {29, 30, 31}:
+        return "Grant what is missing, or stop the client: it will not give up by itself."
+    if api in ("Fetch", "ShareFetch") and not codes:
+        return (
+            "See why the broker does not wait for fetch.min.bytes or fetch.max.wait.ms: a follower that has died and is"
+            " in the ISR still (replica.lag.time.max.ms), or a broker that does not implement it."
+        )
+    if codes & {-1}:
+        return (
+            "See the broker's log for what failed there. With 0.11 and old consumers it is the conversion of records"
+            " with headers: bring client or broker up to date."
+        )
+    return (
+        "See what the error means, and set retry.backoff.ms and retry.backoff.max.ms of the client (KIP-580)."
+    )

@@ -1,0 +1,57 @@
+"""Groups in which some members have much more to do than others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
+from captures.analysis.findings.rule import Threshold, Unit
+from captures.analysis.findings.rules.differing_subscriptions import subscriptions
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import GroupTimeline, Kind
+from captures.meaning import words
+
+_LEAST_APART = 2
+"""Partitions: one more or less cannot be avoided where they do not divide evenly."""
+
+
+class SkewedAssignment(AssignmentRule):
+    """Compares how many partitions members have."""
+
+    name = "skewed_assignment"
+    title = "Partitions that are unevenly given out"
+    about = (
+        "The range assignor gives out each topic for itself, from the first member on: with many topics of few "
+        "partitions the first members get most of them. Round robin, sticky and cooperative sticky spread them over "
+        "all members; so does the uniform assignor of KIP-848."
+    )
+    severity = Severity.LOW
+    thresholds = (
+        Threshold(
+            "ratio", 200, Unit.PERCENT, "partitions of the busiest member, compared with an even distribution"
+        ),
+    )
+
+    def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
+        """Yield a finding if the busiest member has much more than its share."""
+        known = assignments(timeline)
+        if not known or timeline.kind is Kind.SHARE or len(subscriptions(timeline)) > 1:
+            return
+        rebalance = max(known, key=lambda given: given.lasted).rebalance
+        counts = {member: len(places) for member, places in rebalance.assigned.items()}
+        total, most, least = sum(counts.values()), max(counts.values()), min(counts.values())
+        even = total / len(counts)
+        if most - least < _LEAST_APART or most * 100 < even * self.limit("ratio"):
+            return
+        busiest = [member for member, count in counts.items() if count == most]
+        yield self.finding(
+            subject_of(timeline),
+            f"In group {words.line(timeline.group)} {labels.several(busiest)} has "
+            f"{words.counted(most, 'partition')}, others {'none' if not least else f'as few as {least}'}; {total} "
+            f"among {len(counts)} members would be {even:.1f} "
+            f"each{f' (assignor {words.line(rebalance.protocol)})' if rebalance.protocol else ''}.",
+            "Choose an assignor that spreads partitions of all topics, such as CooperativeStickyAssignor.",
+            seen_of([rebalance]),
+            filter_text=filter_of(timeline, [rebalance]),
+        )

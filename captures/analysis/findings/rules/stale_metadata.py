@@ -1,0 +1,141 @@
+"""Clients that ask the wrong broker, or for what is gone, as their metadata is out of date; and whether they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.findings.common import (
+    MS,
+    NS,
+    error_names,
+    lasted,
+    of_clients,
+    on_topics,
+    some_of,
+    together,
+    with_errors,
+)
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.findings.staleness import APIS, Episodes
+from captures.exchanges import Exchange
+
+_SOON_OVER = "metadata that was refreshed soon"
+
+
+@dataclass(slots=True)
+class _Met:
+    """Episodes that are told together.
+
+    :ivar open: whether one of them goes on
+    :ivar open_for: ns from the first error to the last in the longest of those
+    :ivar healed: how many ended
+    :ivar longest: ns of the longest that ended
+    """
+
+    clients: dict[str, None] = field(default_factory=dict)
+    topics: dict[str, None] = field(default_factory=dict)
+    codes: set[int] = field(default_factory=set)
+    seen: list[Occurrences] = field(default_factory=list)
+    refreshes: int = 0
+    open: bool = False
+    open_for: int = 0
+    healed: int = 0
+    longest: int = 0
+
+    def add(self, client: str, topic: str, episodes: Episodes) -> None:
+        """Take in what a client met with a topic."""
+        self.clients[client] = None
+        self.topics[topic] = None
+        self.codes |= episodes.codes
+        self.seen.append(episodes.seen)
+        self.refreshes += episodes.refreshes
+        self.healed += episodes.healed
+        self.longest = max(self.longest, episodes.longest)
+        if episodes.since is not None:
+            self.open = True
+            self.open_for = max(self.open_for, episodes.seen.last - episodes.since)
+
+
+class StaleMetadata(Rule):
+    """Finds leaders that moved, and how long clients took to find the new one."""
+
+    name: ClassVar[str] = "stale_metadata"
+    title: ClassVar[str] = "Metadata out of date: wrong broker, refresh, retry"
+    about: ClassVar[str] = (
+        "A leader moved or a topic was deleted, and a client found out by an error: NOT_LEADER_OR_FOLLOWER,"
+        " UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_ID and the like. It asks for metadata and"
+        " tries again (Errors.java: InvalidMetadataException; since KIP-951 the answer itself names the new leader)."
+        " That is how Kafka works; it is trouble where it takes long, or goes on."
+    )
+    severity: ClassVar[Severity] = Severity.MEDIUM
+    apis: ClassVar[frozenset[int] | None] = APIS
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "longest",
+            5_000,
+            Unit.MILLISECONDS,
+            "from the first error to the next success; what takes less is low, as leaders may move",
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._staleness = scene.shared.staleness
+
+    def add(self, exchange: Exchange) -> None:
+        self._staleness.add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        told: dict[str, _Met] = {}
+        for (client, topic), episodes in self._staleness.known.result():
+            told.setdefault(self._subject(client, episodes), _Met()).add(client, topic, episodes)
+        for subject, met in told.items():
+            yield self._finding(subject, met)
+
+    def _subject(self, client: str, episodes: Episodes) -> str:
+        """Return what a client's trouble with a topic is told together with."""
+        if episodes.since is None and episodes.longest <= self.limit("longest") * MS:
+            return _SOON_OVER  # one leader that moves is met by all clients of all its topics
+        gone = episodes.since is not None and episodes.codes <= _GONE
+        return f"client {client}, topics that are not there" if gone else f"client {client}"
+
+    def _finding(self, subject: str, met: _Met) -> Finding:
+        seen, codes = together(met.seen), met.codes
+        were = "was" if len(met.clients) == 1 else "were"
+        said = f"{some_of(met.clients)} {were} refused {times(seen.count)} on {some_of(met.topics)}"
+        said += f" ({error_names(codes)})"
+        if met.refreshes:
+            said += f", asked for metadata {times(met.refreshes)}"
+        if met.open:
+            said += ", and had no success after that"
+            if met.open_for:
+                said += f"; the last error came {lasted(met.open_for)} after the first"
+        else:
+            said += f", and went on after {lasted(met.longest)}{' at most' if met.healed > 1 else ''}"
+        return self.finding(
+            subject,
+            f"{said}.",
+            _GONE_ADVICE if met.open and codes <= _GONE else _MOVED_ADVICE,
+            seen,
+            filter_text=f"{with_errors(codes)}{on_topics(met.topics)}{of_clients(met.clients)}",
+            severity=self._severity(max(met.longest, met.open_for), healed=not met.open),
+        )
+
+    def _severity(self, longest: int, *, healed: bool) -> Severity:
+        if longest > self.limit("longest") * MS:
+            return self.severity
+        return Severity.INFO if healed and longest < NS else Severity.LOW
+
+
+_GONE = frozenset({3, 100})
+_MOVED_ADVICE = (
+    "Leaders move when brokers stop or preferred leaders are elected: see whether that was meant. Clients find the new"
+    " leader sooner with retry.backoff.ms as it is by default, and with KIP-951 (Kafka 3.7 clients and brokers)."
+)
+_GONE_ADVICE = (
+    "The topic or partition is not there: see whether it was deleted, or whether the client is configured for another"
+    " cluster or name. Create it, or take it out of the client's subscription."
+)

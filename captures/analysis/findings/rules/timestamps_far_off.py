@@ -1,0 +1,111 @@
+"""Record timestamps that are far from the time at which they are produced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import MS, lasted
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+
+_SECONDS = range(1_000_000_000, 10_000_000_000)
+"""Seconds since the epoch, from 2001 on: what is so many milliseconds lies in the first months of 1970."""
+
+
+@dataclass(slots=True)
+class _Apart:
+    """Batches of a client and topic whose timestamps are far off.
+
+    :ivar batches: all with a timestamp, far off or not
+    :ivar largest: distance of the farthest in ms, into the future positive
+    :ivar timestamp: its latest timestamp
+    """
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    batches: int = 0
+    largest: int = 0
+    timestamp: int = 0
+
+
+class TimestampsFarOff(Rule):
+    """Compares CreateTime with the clock of the capture."""
+
+    name: ClassVar[str] = "timestamps_far_off"
+    title: ClassVar[str] = "Timestamps far off"
+    about: ClassVar[str] = (
+        "Records carry timestamps (CreateTime) that are far from the time at which they were captured. Retention by "
+        "time, segment rolling, offset lookups by time and windows of Kafka Streams go by them: records from the past "
+        "may be removed at once, one from the future keeps its segment from being removed. Right where old data is "
+        "loaded; else a wrong clock, or a wrong unit. Since 3.6 topics can refuse them (KIP-937: "
+        "message.timestamp.before.max.ms and message.timestamp.after.max.ms; Kafka 4 takes no more than an hour into "
+        "the future)."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "past",
+            7 * 86_400_000,
+            Unit.MILLISECONDS,
+            "how far before the time of capture a timestamp may lie",
+        ),
+        Threshold("future", 3_600_000, Unit.MILLISECONDS, "how far after the time of capture"),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._found: dict[tuple[str, str], _Apart] = {}
+        self._produces = 0
+        self._bounds = -self.limit("past"), self.limit("future")
+
+    def add(self, exchange: Exchange) -> None:
+        self._produces += 1
+        now = exchange.time // MS
+        for part in self.scene.records.produced(exchange):
+            for batch in part.batches:
+                if batch.max_timestamp < 0:
+                    continue
+                apart = self._found.setdefault((client_name(exchange), part.topic), _Apart())
+                apart.batches += 1
+                distance = batch.max_timestamp - now
+                if self._bounds[0] <= distance <= self._bounds[1]:
+                    continue
+                apart.seen.add(exchange)
+                if abs(distance) > abs(apart.largest):
+                    apart.largest, apart.timestamp = distance, batch.max_timestamp
+
+    def findings(self) -> Iterator[Finding]:
+        for (client, topic), apart in self._found.items():
+            if not apart.seen:
+                continue
+            future = apart.largest > 0
+            have = "has" if apart.seen.count == 1 else "have"
+            unit = " Seconds seem to be given as milliseconds." if apart.timestamp in _SECONDS else ""
+            yield self.finding(
+                f"client {client}, topic {topic}",
+                f"{apart.seen.count:,} of {words.counted(apart.batches, 'batch', 'batches')} that client {client} "
+                f"sent to {topic} {have} timestamps far in the {'future' if future else 'past'}: the farthest is "
+                f"{words.moment(apart.timestamp)} UTC, {_distance(abs(apart.largest))} "
+                f"{'after' if future else 'before'} it was captured.{unit}",
+                "If no old data is loaded on purpose: check the clock of the producer and the unit (milliseconds) of "
+                "timestamps that the application sets. message.timestamp.type=LogAppendTime lets the broker set them.",
+                apart.seen,
+                filter_text=f"api == Produce and {of_client(client)} and {of_topic(topic)}",
+            )
+
+    def blind(self) -> str:
+        return "" if self._produces else NO_PRODUCE
+
+
+def _distance(ms: int) -> str:
+    for unit, length in (("year", 31_557_600_000), ("day", 86_400_000), ("hour", 3_600_000)):
+        if ms >= 2 * length:
+            return words.counted(ms // length, unit)
+    return lasted(ms * MS)

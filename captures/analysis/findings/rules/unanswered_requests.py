@@ -1,0 +1,174 @@
+"""Requests that got no answer for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from captures.analysis.attempts import ended, ended_by_broker
+from captures.analysis.conditions import of_client
+from captures.analysis.findings.common import MS, asked, lasted, some_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange, Flag
+from captures.filters.lexer import quoted
+from captures.meaning.exchange import number
+from dissectors.apis import api_name
+
+_MINUTE = 60_000 * MS
+_FETCH, _JOIN, _SYNC, _SHARE_FETCH = 1, 11, 14, 78
+_ANSWERED_WHEN_DONE = frozenset({19, 20, 21, 37, 43, 45, 57, 80})
+"""What admin clients ask for, with how long the broker may take: ``timeout_ms``."""
+_LONGEST_BY_DESIGN = {
+    **dict.fromkeys((_FETCH, _SHARE_FETCH, *_ANSWERED_WHEN_DONE), _MINUTE),
+    **dict.fromkeys((_JOIN, _SYNC), 10 * _MINUTE),
+}
+"""API key -> ns that a request may wait of which the body is not known yet."""
+
+
+class _Request(NamedTuple):
+    number: int
+    time: int
+    api: str
+    client: str
+    broker: str
+    waits: int
+    """ns that it may wait by design."""
+
+
+@dataclass(slots=True)
+class _Unanswered:
+    seen: Occurrences = field(default_factory=Occurrences)
+    apis: dict[str, None] = field(default_factory=dict)
+    longest: int = 0
+    given_up: int = 0
+
+
+class UnansweredRequests(Rule):
+    """Finds requests that were waited for in vain."""
+
+    name: ClassVar[str] = "unanswered_requests"
+    title: ClassVar[str] = "Requests without an answer"
+    about: ClassVar[str] = (
+        "Every request but a Produce with acks=0 is answered. One that is not, though the connection stays open, meets"
+        " a broker that hangs, is paused or does not know the API (0.9 keeps silent), or a network that lost it. Java"
+        " clients give up after request.timeout.ms (30 s) and close the connection. What clients cut off as they leave"
+        " is left out, and so is what the broker closed (closed_by_broker)."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = None
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "longest",
+            5_000,
+            Unit.MILLISECONDS,
+            "from the request to the end of the connection or the capture, beyond what it may wait by design",
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._oldest: dict[int, _Request] = {}
+        self._answered: dict[int, int] = {}
+        """Connection -> number of the latest exchange with an answer."""
+
+    def add(self, exchange: Exchange) -> None:
+        connection, known = exchange.connection, self._oldest.get(exchange.connection)
+        if exchange.response_size:
+            # answers come in order: one that is missing before others is missing in the capture only
+            self._answered[connection] = max(exchange.number, self._answered.get(connection, 0))
+            if known is not None and known.number < exchange.number:
+                del self._oldest[connection]
+        elif (
+            Flag.UNANSWERED in exchange.flag
+            and exchange.number > self._answered.get(connection, 0)
+            and (known is None or exchange.number < known.number)  # those behind it wait for it
+        ):
+            self._oldest[connection] = _Request(
+                exchange.number,
+                exchange.time,
+                exchange.api,
+                client_name(exchange),
+                exchange.broker,
+                _designed(exchange),
+            )
+
+    def findings(self) -> Iterator[Finding]:
+        if self.blind():
+            return
+        capture, limit = self.scene.capture, self.limit("longest") * MS
+        found: dict[tuple[str, str], _Unanswered] = {}
+        for connection, request in (self._in_flight() | self._oldest).items():
+            over = ended(capture, connection)
+            waited = (capture.latest if over is None else over) - request.time
+            if waited - request.waits < limit or ended_by_broker(capture, connection) is not None:
+                continue
+            mine = found.setdefault((request.client, request.broker), _Unanswered())
+            mine.apis[request.api] = None
+            mine.seen.note(request.number, request.time)
+            mine.longest = max(mine.longest, waited)
+            mine.given_up += over is not None
+        for (client, broker), mine in found.items():
+            yield self._finding(client, broker, mine)
+
+    def blind(self) -> str:
+        packets = self.scene.capture.connections.streams.packets.reshape(-1, 2)
+        if self._answered or not len(packets) or np.any(packets.min(axis=1) > 0):
+            return ""
+        return "packets of one direction only were captured"
+
+    def _in_flight(self) -> dict[int, _Request]:
+        """Return the oldest request of each connection that may still be answered, in a capture that goes on."""
+        capture, table = self.scene.capture, self.scene.capture.table
+        rows = np.arange(len(table))
+        found: dict[int, _Request] = {}
+        for index in table.in_order(rows[~table.is_complete(rows)]).tolist():
+            row = table.row(index)
+            connection, key = row["connection"], row["api_key"]
+            if connection in found or key < 0:
+                continue
+            client, broker = capture.endpoints(connection)
+            name = table.client_ids[row["client_id"]] if row["client_id"] >= 0 else None
+            found[connection] = _Request(
+                number=0,  # it has one when it is complete
+                time=row["request_first"],
+                api=api_name(key),
+                client=name or client.rpartition(":")[0],
+                broker=broker,
+                waits=_LONGEST_BY_DESIGN.get(key, 0),
+            )
+        return found
+
+    def _finding(self, client: str, broker: str, mine: _Unanswered) -> Finding:
+        shown, several = self.scene.capture.names.shown(broker), mine.seen.count > 1
+        which = f"{mine.seen.count:,} requests" if several else "A request"
+        over = (
+            "until the client closed the connection" if mine.given_up else "and the connection is open still"
+        )
+        return self.finding(
+            f"client {client}, broker {shown}",
+            f"{which} of {client} to {shown} ({some_of(mine.apis)}) got no answer for"
+            f" {'up to ' if several else ''}{lasted(mine.longest)}, {over}.",
+            "See whether the broker was up and busy at that time (its log, garbage collection, request handler idle"
+            " ratio), whether it knows the API, and whether packets got through (finding tcp_trouble).",
+            mine.seen,
+            filter_text=f"unanswered and {of_client(client)} and broker == {quoted(broker)}",
+        )
+
+
+def _designed(exchange: Exchange) -> int:
+    """Return how long an answer may be waited for by design, in ns."""
+    request = asked(exchange)
+    if exchange.api_key in (_FETCH, _SHARE_FETCH):
+        return max(number(request, "max_wait_ms", 0), 0) * MS
+    if exchange.api_key == _JOIN:
+        longest = max(number(request, "rebalance_timeout_ms", 0), number(request, "session_timeout_ms", 0))
+        return longest * MS
+    if exchange.api_key in _ANSWERED_WHEN_DONE:
+        return max(number(request, "timeout_ms", 0), 0) * MS
+    # a follower waits for its leader as long as the leader takes; the request does not say how long that may be
+    return _MINUTE if exchange.api_key == _SYNC else 0

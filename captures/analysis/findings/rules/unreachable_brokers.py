@@ -1,0 +1,160 @@
+"""Brokers that do not accept connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from captures.analysis.advertised import APIS, Address
+from captures.analysis.attempts import Outcome, attempts
+from captures.analysis.findings.common import MS, lasted, some_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.names.names import split
+
+_SHOWN = 10
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """What became of the attempts to connect to one address."""
+
+    accepted: list[int] = field(default_factory=list)
+    failed: Occurrences = field(default_factory=Occurrences)
+    refused: int = 0
+    clients: dict[str, None] = field(default_factory=dict)
+    connections: list[int] = field(default_factory=list)
+
+
+class UnreachableBrokers(Rule):
+    """Finds addresses at which nobody answers, or a RST does."""
+
+    name: ClassVar[str] = "unreachable_brokers"
+    title: ClassVar[str] = "Brokers that cannot be reached"
+    about: ClassVar[str] = (
+        "A SYN that is answered by RST met a port at which nobody listens: the broker is down, or the port is wrong."
+        " One that is never answered met a wrong address, a host that is down, or a firewall. Clients try again after"
+        " reconnect.backoff.ms, up to reconnect.backoff.max.ms (NetworkClient.java)."
+    )
+    severity: ClassVar[Severity] = Severity.HIGH
+    apis: ClassVar[frozenset[int] | None] = APIS
+    thresholds: ClassVar[tuple[Threshold, ...]] = (
+        Threshold(
+            "lasting",
+            5_000,
+            Unit.MILLISECONDS,
+            "from the first attempt to the last, with no success after it; less is medium, as of a restart",
+        ),
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._advertised = scene.shared.advertised
+
+    def add(self, exchange: Exchange) -> None:
+        self._advertised.add(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        found: dict[str, _Attempts] = {}
+        if not any(attempts(self.scene.capture, (Outcome.REFUSED, Outcome.SILENT))):
+            return
+        for attempt in attempts(self.scene.capture):
+            mine = found.setdefault(attempt.broker, _Attempts())
+            if attempt.outcome is Outcome.ACCEPTED:
+                mine.accepted.append(attempt.time)
+                continue
+            mine.failed.note(0, attempt.time)
+            mine.refused += attempt.outcome is Outcome.REFUSED
+            mine.clients[attempt.client.rpartition(":")[0]] = None
+            mine.connections.append(attempt.connection)
+        advertised = self._addresses(found)
+        for broker in self._open_before(found):
+            found[broker].accepted.insert(0, 0)
+        ports = {broker.rpartition(":")[2] for broker, mine in found.items() if mine.accepted}
+        for broker, mine in found.items():
+            # what was never reached though it is advertised is told by advertised_listeners
+            if mine.failed and (mine.accepted or broker not in advertised):
+                yield self._finding(broker, mine, elsewhere=broker.rpartition(":")[2] in ports)
+
+    def blind(self) -> str:
+        begun = self.scene.capture.connections.syn_time
+        return "" if np.any(begun >= 0) else "the capture shows no connection that begins"
+
+    def _open_before(self, found: Iterable[str]) -> set[str]:
+        """Return those of some brokers to which there were connections when the capture began."""
+        capture = self.scene.capture
+        before = np.flatnonzero(capture.connections.syn_time < 0).tolist()
+        return {capture.endpoints(connection)[1] for connection in before} & set(found)
+
+    def _addresses(self, found: Iterable[str]) -> set[str]:
+        """Return the brokers, as ``host:port``, whose address is advertised."""
+        ends = {split(broker): [Outcome.SILENT] for broker in found}
+        capture = self.scene.capture
+        return {
+            Address(host, address.port).shown
+            for address in self._advertised.known.told
+            for host in address.hosts(capture, ends)
+        }
+
+    def _finding(self, broker: str, mine: _Attempts, *, elsewhere: bool) -> Finding:
+        failed, shown = mine.failed, self.scene.capture.names.shown(broker)
+        how = "were refused (RST)" if mine.refused else "were not answered"
+        if 0 < mine.refused < failed.count:
+            how = f"failed, {mine.refused} of them refused (RST)"
+        sentence = (
+            f"{words.counted(failed.count, 'attempt')} to connect to {shown} {how},"
+            f" from {some_of(mine.clients)} within {lasted(failed.last - failed.first)}"
+        )
+        if failed.count == 1:
+            sentence = (
+                f"An attempt to connect to {shown} {how.replace('were', 'was')}, from {some_of(mine.clients)}"
+            )
+        before = [time for time in mine.accepted if time < failed.first]
+        after = [time for time in mine.accepted if time > failed.last]
+        lasting = failed.last - failed.first >= self.limit("lasting") * MS
+        severity, certainty = self.severity if lasting else Severity.MEDIUM, Certainty.OBSERVED
+        if after:
+            came_back = (
+                "; later ones were accepted" if before else "; it was not up yet, later ones were accepted"
+            )
+            sentence += came_back
+            severity = Severity.MEDIUM if before else Severity.LOW
+        elif mine.accepted:
+            sentence += ", and none was accepted after that"
+        elif elsewhere:
+            severity, certainty = Severity.LOW, Certainty.INFERRED
+            sentence += "; the same port was reached under another address"
+        else:
+            sentence += "; none was ever accepted"
+        return self.finding(
+            f"broker {shown}",
+            f"{sentence}.",
+            self._advice(mine, elsewhere=elsewhere and not mine.accepted),
+            failed,
+            severity=severity,
+            certainty=certainty,
+            connections=mine.connections[:_SHOWN],
+        )
+
+    @staticmethod
+    def _advice(mine: _Attempts, *, elsewhere: bool) -> str:
+        if elsewhere:
+            return (
+                "The name of the broker resolves to an address at which it does not listen, mostly ::1 for localhost."
+                " Let it listen there, or name an address in bootstrap.servers and advertised.listeners."
+            )
+        if mine.refused:
+            return (
+                "See whether the broker runs and listens at this address and port (listeners), and whether"
+                " advertised.listeners and bootstrap.servers name the right port."
+            )
+        return (
+            "See whether the address in advertised.listeners or bootstrap.servers can be reached from the clients:"
+            " routes, firewalls, security groups, and whether the host is up."
+        )

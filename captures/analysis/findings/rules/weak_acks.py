@@ -1,0 +1,135 @@
+"""Producers that do not wait for the replicas though there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.findings.common import answered, asked, some_of
+from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.introductions import client_name
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import Body, items, number, rows
+
+_METADATA, _CREATE_TOPICS, _DESCRIBE_CONFIGS = 3, 19, 32
+_ALTER_CONFIGS, _INCREMENTAL_ALTER_CONFIGS = 33, 44
+_DESCRIBE_TOPIC_PARTITIONS = 75
+_TOPIC_RESOURCE = 2
+_MIN_INSYNC = "min.insync.replicas"
+_ALL, _LEADER, _NONE = -1, 1, 0
+
+
+class _Flow(NamedTuple):
+    client: str
+    topic: str
+    acks: int
+
+
+class WeakAcks(Rule):
+    """Puts the acks of producers beside the replicas of topics."""
+
+    name: ClassVar[str] = "weak_acks"
+    title: ClassVar[str] = "Writes that do not wait for replicas"
+    about: ClassVar[str] = (
+        "A producer writes with acks=0 or 1 to a topic with several replicas. With acks=1 the leader answers before "
+        "followers have the records: if it fails then, they are lost although they were acknowledged. With acks=0 the "
+        "producer learns of no error at all. min.insync.replicas counts for acks=all only (Kafka's topic "
+        "configuration), so a topic on which it is raised promises what such a producer does not get. Java producers "
+        "write with acks=all since 3.0 (KIP-679), librdkafka does always unless told otherwise."
+    )
+    severity: ClassVar[Severity] = Severity.LOW
+    apis: ClassVar[frozenset[int] | None] = frozenset(
+        {
+            PRODUCE,
+            _METADATA,
+            _CREATE_TOPICS,
+            _DESCRIBE_CONFIGS,
+            _ALTER_CONFIGS,
+            _INCREMENTAL_ALTER_CONFIGS,
+            _DESCRIBE_TOPIC_PARTITIONS,
+        }
+    )
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._flows: dict[_Flow, Occurrences] = {}
+        self._replicas: dict[str, int] = {}
+        self._insync: dict[str, int] = {}
+        self._produces = 0
+
+    def add(self, exchange: Exchange) -> None:
+        key = exchange.api_key
+        if key == PRODUCE:
+            self._produced(exchange)
+        elif key in (_METADATA, _DESCRIBE_TOPIC_PARTITIONS):
+            self._placed(answered(exchange))
+        elif key == _CREATE_TOPICS:
+            for body in (asked(exchange), answered(exchange)):
+                for row in rows(body, "topics"):
+                    self._configured(row, "name")
+        else:
+            described = key == _DESCRIBE_CONFIGS
+            body = answered(exchange) if described else asked(exchange)
+            for row in rows(body, "results" if described else "resources"):
+                if row.get("resource_type") == _TOPIC_RESOURCE:
+                    self._configured(row, "resource_name")
+
+    def _produced(self, exchange: Exchange) -> None:
+        self._produces += 1
+        acks = number(asked(exchange), "acks", _ALL)
+        if acks not in (_NONE, _LEADER):
+            return
+        for topic in {part.topic for part in self.scene.records.produced(exchange)}:
+            self._flows.setdefault(_Flow(client_name(exchange), topic, acks), Occurrences()).add(exchange)
+
+    def _placed(self, response: Body) -> None:
+        for topic in rows(response, "topics"):
+            name = topic.get("name")
+            counts = [len(items(row, "replica_nodes")) for row in rows(topic, "partitions")]
+            if name and counts:
+                self._replicas[name] = max(counts)
+
+    def _configured(self, row: Body, field: str) -> None:
+        name = row.get(field)
+        for config in rows(row, "configs"):
+            value = config.get("value")
+            if name and config.get("name") == _MIN_INSYNC and isinstance(value, str) and value.isdecimal():
+                self._insync[name] = int(value)
+
+    def findings(self) -> Iterator[Finding]:
+        for flow, seen in self._flows.items():
+            replicas, insync = self._replicas.get(flow.topic, 0), self._insync.get(flow.topic, 1)
+            if replicas < 2:
+                continue
+            promised = f" and min.insync.replicas={insync}" if insync > 1 else ""
+            lost = (
+                "what the leader has not passed on when it fails is lost, though acknowledged"
+                if flow.acks == _LEADER
+                else "what does not arrive is lost, and the producer is not told"
+            )
+            yield self.finding(
+                f"client {flow.client}, topic {flow.topic}, acks={flow.acks}",
+                f"Client {flow.client} wrote {words.counted(seen.count, 'request')} with acks={flow.acks} to "
+                f"{flow.topic}, which has {replicas} replicas{promised}: {lost}.",
+                "Set acks=all (and enable.idempotence=true) on the producer, with min.insync.replicas=2 on a topic of "
+                "three replicas, unless these records may get lost.",
+                seen,
+                filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)}"
+                f" and acks == {flow.acks}",
+                severity=Severity.MEDIUM if insync > 1 else None,
+            )
+
+    def blind(self) -> str:
+        if not self._produces:
+            return NO_PRODUCE
+        unknown = {flow.topic for flow in self._flows} - self._replicas.keys()
+        if not unknown:
+            return ""
+        return (
+            "no message tells how many replicas these topics have, to which producers write with acks=0 or 1: "
+            f"{some_of(sorted(unknown))}"
+        )
