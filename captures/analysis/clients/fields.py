@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from captures.analysis.clients.settings import Setting, Value, Values
-from captures.analysis.fetching import FETCH, replica_of
+from captures.analysis.fetching import FETCH
 from captures.analysis.negotiation import BETWEEN_BROKERS
 from captures.exchanges import Exchange
-from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
 from dissectors.records import Batch, Codec
 

@@ -28,7 +28,7 @@ _ROUND = 0.015
 _LEAST_COMMITS = 3
 _LEAST_HEARTBEATS = 3
 _LEAST_REFRESHES = 3
-_LEAST_RETRIES = 2
+_LEAST_RETRIES = 3
 _LEAST_BACKOFF = 10 * MS
 _SPREAD = 1.5
 """How many times as long as another a back-off can be, with a fifth more or less at random (KIP-580)."""
@@ -106,7 +106,10 @@ class Rhythm:
         if key is None or Flag.ORPHAN in exchange.flag:
             return
         place = exchange.connection
-        self._opened.setdefault(place, exchange.time)
+        if place not in self._opened:
+            self._opened[place] = exchange.time
+            # another client of the same name, or the same one anew: its intervals begin now
+            self._asked.pop(exchange.client.rpartition(":")[0], None)
         if key == HEARTBEAT:
             self._since(self._heartbeats, (place, key), exchange)
         elif key == OFFSET_COMMIT:
@@ -205,15 +208,17 @@ def backoff(key: str, gaps: Gaps, what: str) -> Setting | None:
 
     :param what: comes after it, for the note
     """
-    shortest = sorted(gaps.times)[:_LEAST_RETRIES]
+    if len(gaps.times) < _LEAST_RETRIES:
+        return None
+    shortest, second = sorted(gaps.times)[:2]
     # what is asked again at once is not waited for, and a single short wait had another reason
-    if len(shortest) < _LEAST_RETRIES or shortest[0] < _LEAST_BACKOFF or shortest[-1] > _SPREAD * shortest[0]:
+    if shortest < _LEAST_BACKOFF or second > _SPREAD * shortest:
         return None
     note = (
         f"{counted(len(gaps.times), 'wait')} before {what}: {_span(gaps.times)} ms; the shortest one counts"
     )
     numbers = tuple(number for number in gaps.numbers[:MOST_EVIDENCE] if number)
-    return Setting(key, configured(shortest[:1]), How.ESTIMATED, len(gaps.times), numbers, note=note)
+    return Setting(key, configured([shortest]), How.ESTIMATED, len(gaps.times), numbers, note=note)
 
 
 def _span(times: list[int]) -> str:

@@ -131,7 +131,7 @@ class Values:
         """
         ordered = sorted(self._seen.items(), key=lambda item: (item[0] == weakest, -item[1].count))
         (value, best), *rest = ordered
-        others = tuple((other, seen.count) for other, seen in rest)
+        others = tuple((other, seen.count) for other, seen in rest if weakest is None or other != weakest)
         return Setting(key, value, How.READ, best.count, tuple(best.evidence), others)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from captures.analysis.fetching import SHARE_FETCH, FetchSeen, FetchSessions, Place
+from captures.analysis.fetching import SHARE_FETCH, FetchSeen, FetchSessions
 from captures.analysis.introductions import client_name
 from captures.analysis.journey.found import Finds, offsets_of
 from captures.analysis.journey.ledger import Ledger, PartitionLog, Reader
@@ -15,6 +15,7 @@ from captures.filters.groups import MEMBERSHIP, GroupInference
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.payload import headers
+from captures.meaning.places import Place
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
 

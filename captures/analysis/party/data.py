@@ -193,9 +193,12 @@ class Fetches(_Traffic):
         tail = self._from_to()
         does = "replicates" if self.replica else "fetches"
         if not self.partitions:
-            return (
-                f"{does} no partition, {words.counted(self.count, 'request')}"  # such as to close a session
-            )
+            requests = words.counted(self.count, "request")
+            if self.as_before:
+                return (
+                    f"{does} partitions that were named before the capture began: nothing new in {requests}"
+                )
+            return f"{does} no partition, {requests}"  # such as to close a session
         return f"{does} {self._where()}: {self._carried()} {how}" + (f"; {tail}" if tail else "")
 
 

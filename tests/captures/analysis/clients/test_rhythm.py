@@ -86,6 +86,12 @@ def test_metadata_of_clients_that_start_again_and_again_has_no_age() -> None:
     assert not settings(*(at(3, 6000 * each, connection=each) for each in range(8)))
 
 
+def test_metadata_of_clients_that_come_after_another_has_no_age() -> None:
+    each = [(3000 * number, number) for number in range(8)]
+    asked = [at(3, start + late, connection=number) for start, number in each for late in (0, 2000)]
+    assert "metadata.max.age.ms" not in settings(*asked)
+
+
 def test_metadata_that_errors_ask_for_has_no_age() -> None:
     # code 29: TOPIC_AUTHORIZATION_FAILED, which nothing but an operator can mend
     again = [at(3, 5000 + 1000 * each, errors=[error(29)]) for each in range(8)]
@@ -99,8 +105,8 @@ def test_backoff_is_the_shortest_wait_after_an_error() -> None:
     assert (found.value, found.count) == (100, 4)
 
 
-@pytest.mark.parametrize("moments", [(0, 2.5, 5, 7.5), (0, 52, 900, 3000), (0, 102)])
-def test_what_is_asked_again_at_once_or_only_once_tells_of_no_backoff(moments: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("moments", [(0, 2.5, 5, 7.5), (0, 52, 900, 3000), (0, 102, 204)])
+def test_what_is_asked_again_at_once_or_hardly_ever_tells_of_no_backoff(moments: tuple[float, ...]) -> None:
     assert "retry.backoff.ms" not in settings(*(at(10, moment, errors=[error(15)]) for moment in moments))
 
 
