@@ -183,11 +183,18 @@ class _Judge:
 
     # ------------------------------------------------------------ all the others
     def _of_missing(self) -> ApiVerdict:
-        since, until = lines_serving(self._key, min(self._used))
+        used = min(self._used)
+        begun = [
+            line for version in range(used + 1) if (line := lines_serving(self._key, version)[0]) is not None
+        ]
+        since = min(begun, default=None)
+        with_it, until = lines_serving(self._key, used)
         release = self._target.release
         why = ""
         if release is not None and since is not None and release.line < since:
             why = f": it came with Kafka {name_of(since)}"
+            if with_it is not None and with_it != since:
+                why += f", v{used} with {name_of(with_it)}"
         elif until is not None:
             why = f": Kafka {name_of(until)} removed it"
         lacks = f"{self._target.name} does not have {self._api}{why}"

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, with_progress
 from kproxy.cli.group_option import there_are
-from kproxy.cli.options import color_option, reading_options, utc_option
+from kproxy.cli.options import color_option, reading_options
 from kproxy.cli.reading import Reading, colored, tell_notes, terminal_width
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _ROWS = 40
 @click.option("--all", "show_all", is_flag=True, help="Show every client.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/clients.md).")
 @reading_options
-@utc_option
 @color_option
 def clients(files: tuple[str, ...], **options: Any) -> None:
     """Show the clients in CAPTURE...: their library and release, addresses, principals and connections.
@@ -68,7 +67,6 @@ class Clients:
         changed: bool,
         show_all: bool,
         as_json: bool,
-        utc: bool,
         color: str,
         **reading: Any,
     ) -> None:
@@ -79,7 +77,7 @@ class Clients:
         self.changed = changed
         self.show_all = show_all
         self.as_json = as_json
-        self.reading = Reading(files, utc=utc, **reading)
+        self.reading = Reading(files, utc=True, **reading)
         self.color = colored(color)
         self.clean = True
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import click
 
-from captures.analysis.clients.inventory import Client, Told
+from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.settings import How
+from captures.analysis.clients.told import Told
 from captures.meaning import words
 from captures.names import Names
 from kproxy.cli.tables import Column, Row, Table
@@ -57,9 +58,9 @@ def properties(client: Client, names: Names, *, changed: bool, color: bool) -> I
     """Yield the settings of a client as lines of a properties file, each below what tells where it comes from."""
     about = [
         _said(client.library),
-        ", ".join(client.roles) or "neither producer nor consumer",
+        words.line(", ".join(client.roles)) or "neither producer nor consumer",
         words.some(_named(client.hosts, names)),
-        *client.principals,
+        *map(words.line, client.principals),
         f"{words.counted(client.connections, 'connection')}, {words.counted(client.exchanges, 'exchange')}",
     ]
     title = f"# {words.line(client.name)}"
@@ -89,16 +90,20 @@ def _row(client: Client, names: Names) -> Row:
     library = client.library
     cells = [
         words.line(client.name),
-        str(library) if library is not None else _UNKNOWN,
+        words.line(str(library)) if library is not None else _UNKNOWN,
         "" if library is None else "told" if library.told else "guess",
-        ", ".join(client.roles),
-        words.some(client.principals),
+        words.line(", ".join(client.roles)),
+        words.some(map(words.line, client.principals)),
         words.some(_named(client.hosts, names)),
         f"{len(client.brokers):,}",
         f"{client.connections:,}",
         f"{client.exchanges:,}",
     ]
-    below = [f"software: {', '.join(client.software)}"] if library is not None and _differs(client) else []
+    below = (
+        [f"software: {words.line(', '.join(client.software))}"]
+        if library is not None and _differs(client)
+        else []
+    )
     if library is not None and not library.told:
         below.append(f"guessed from: {words.line(library.why)}")
     return Row(cells, below=below)
@@ -116,7 +121,8 @@ def _named(hosts: list[str], names: Names) -> list[str]:
 def _said(library: Library | None) -> str:
     if library is None:
         return "library not known"
-    return f"{library}" if library.told else f"{library} (guess)"
+    said = words.line(str(library))
+    return said if library.told else f"{said} (guess)"
 
 
 def _remark(told: Told) -> str:

@@ -8,7 +8,8 @@ from datetime import tzinfo
 import click
 
 from captures.analysis.journey.hops import Hop, hops
-from captures.analysis.journey.model import GroupWaits, Journey, Range, TopicWaits
+from captures.analysis.journey.model import Journey
+from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles
 from captures.meaning import words
 from kproxy.cli.tables import GAP, Column, Row, Table
@@ -42,10 +43,13 @@ class JourneyText:
         place = f"{words.line(journey.topic)}-{journey.partition}"
         offset = "@?" if journey.offset is None else f"@{journey.offset}"
         yield self._styled(place + offset, bold=True) + (GAP + _content(journey))
-        batch = _batch(journey)
-        if batch:
-            yield f"  {self._styled(batch, dim=True)}"
         steps = hops(journey)
+        said = _batch(journey)
+        times = [hop.time for hop in steps if hop.time is not None]
+        if times:
+            said.append(f"times in {zone_name(times[0], self._zone)}")
+        if said:
+            yield f"  {self._styled(words.listed(said), dim=True)}"
         numbers = max((len(f"{hop.number}") for hop in steps if hop.number is not None), default=1)
         branch = ""
         for hop in steps:
@@ -159,10 +163,10 @@ def _content(journey: Journey) -> str:
     return GAP.join(said)
 
 
-def _batch(journey: Journey) -> str:
+def _batch(journey: Journey) -> list[str]:
     batch = journey.batch
     if batch is None:
-        return ""
+        return []
     # an uncompressed message of magic 0 or 1 is a batch of its own, though sent with others
     of = f" of {batch.records}" if batch.records is not None and journey.index < batch.records else ""
     said = [f"record {journey.index + 1}{of} in its batch", words.size(batch.size)]
@@ -178,10 +182,4 @@ def _batch(journey: Journey) -> str:
         decided = {True: "committed", False: "aborted", None: "not decided in this capture"}
         name = journey.transaction.transactional_id or journey.transaction.producer_id
         said.append(f"transaction {words.line(str(name))}: {decided[journey.transaction.committed]}")
-    return words.listed(said)
-
-
-def zone_note(journey: Journey, zone: tzinfo | None) -> str:
-    """Return in which zone the times of a journey are shown."""
-    times = [hop.time for hop in hops(journey) if hop.time is not None]
-    return zone_name(times[0], zone) if times else ""
+    return said

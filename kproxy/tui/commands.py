@@ -124,6 +124,11 @@ COMMANDS: tuple[Command, ...] = (
     # ---- getting things out
     Command("write.selection", "w", "write", "Write what is shown or marked to a file: pcapng, JSON, CSV, Parquet, Mermaid.", show=True, argument="[FILE]", line="write"),
     Command("copy.as", "x", "copy", "Copy as JSON, text, hex, a command line, Python.", show=True, argument="[FORMAT]", line="copy"),
+    # ---- questions
+    Command("question.journey", "J", "journey", "The way of a record through the cluster: TOPIC-PARTITION@OFFSET.", argument="RECORD", line="journey"),
+    Command("question.party", "S", "story", "Everything that a client did, over all its connections; of the exchange's client, or by its ID.", argument="[CLIENT]", line="story"),
+    Command("question.config", "", "settings", "The settings of clients, as far as they show.", argument="[CLIENT]", line="config"),
+    Command("question.compat", "", "compatibility", "What a broker of another release would refuse, or serve with older versions.", argument="RELEASE", line="compat"),
     # ---- layout
     Command("layout.cycle", "minus", "layout", "Go on to the next arrangement of the panes.", line="layout"),
     Command("layout.maximise", "backslash", "maximise", "Give the whole screen to the focused pane, and back.", line="maximise"),

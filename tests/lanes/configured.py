@@ -146,7 +146,7 @@ def play(stage: Stage) -> None:
                 _start(stage, f"{short}-taker", kind, "consume", CONSUMERS[kind] | _named(kind, f"g-{short}"))
             )
         for maker in makers:
-            maker.tell("send 100 40")
+            maker.tell("send 60 40")
             maker.tell("send 25 400")
         _transactions(stage)
         for maker in makers:

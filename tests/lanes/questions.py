@@ -18,24 +18,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.captures.analysis import question_truth
 from tests.lanes import configured, old_clients
 from tests.lanes.broker import KAFKA, Broker, java
+from tests.lanes.cluster import NODES, Cluster
 from tests.lanes.recording import recorded
 from tests.lanes.tools import CannotRun, need, run
 from tests.lanes.workers import Stage
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "questions"
 _GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_TOPICS = "org.apache.kafka.tools.TopicCommand"
+_LEADER = re.compile(r"Partition: (\d+)\s+Leader: (\d+)")
 _GROUP = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 2000}
 
 
@@ -221,6 +225,31 @@ def old(stage: Stage, broker: Broker) -> None:
     old_clients.play(stage)
 
 
+def replicas(stage: Stage, cluster: Cluster) -> None:
+    """Three brokers: a producer waits for all replicas, another commits a transaction and aborts one."""
+    described = cluster.tool(_TOPICS, "--describe", "--topic", stage.topic)
+    leaders = [[int(part[1]), int(part[2])] for part in _LEADER.finditer(described)]
+    stage.note("leaders", leaders=leaders, nodes=list(NODES))
+    maker = stage.start("maker", "java", "produce", acks="all")
+    careful = stage.start("careful", "java", "produce", transactional_id="x-careful")
+    taker = stage.start(
+        "taker",
+        "java",
+        "consume",
+        group_id="g-taker",
+        enable_auto_commit="false",
+        isolation_level="read_committed",
+        **_GROUP,
+    )
+    taker.until("assigned")
+    maker.obey("send 12 50", "flush")
+    careful.obey("begin", "send 6 50", "flush", "commit", "begin", "send 6 50", "flush", "abort")
+    taker.until("received", 18)
+    taker.obey("commit")
+    time.sleep(1)
+    _close(stage)
+
+
 SCENARIOS: dict[str, Callable[[Stage, Broker], None]] = {
     "45_k430_journeys": journeys,
     "45_k430_retries": retries,
@@ -229,6 +258,7 @@ SCENARIOS: dict[str, Callable[[Stage, Broker], None]] = {
     "45_k430_settings": settings,
     "45_k430_old": old,
 }
+OF_CLUSTERS: dict[str, Callable[[Stage, Cluster], None]] = {"45_k430_replicas": replicas}
 
 
 def _close(stage: Stage) -> None:
@@ -246,13 +276,34 @@ def _tool(broker: Broker, *arguments: str) -> None:
 def play(name: str, broker: Broker, folder: Path) -> dict[str, Any]:
     """Play a scenario; its recording and its truth go to ``folder``. Return the truth."""
     scenario = SCENARIOS[name]
-    stage = Stage(name.rpartition("_k430_")[2], broker.address("STAGE"), broker.address("QUIET"))
+    stage = Stage(_short(name), broker.address("STAGE"), broker.address("QUIET"))
     with stage.of(partitions=3), recorded(folder / f"{name}.pcap", broker.ports["STAGE"]):
         scenario(stage, broker)
+    return _write(name, scenario, stage, folder, nodes=1)
+
+
+def play_in_cluster(name: str, cluster: Cluster, folder: Path) -> dict[str, Any]:
+    """Likewise, with what brokers say to each other."""
+    scenario = OF_CLUSTERS[name]
+    stage = Stage(_short(name), cluster.bootstrap, cluster.internal)
+    internal = (int(address.rpartition(":")[2]) for address in cluster.internal.split(","))
+    with stage.of(partitions=3, replicas=len(NODES)):
+        with recorded(folder / f"{name}.pcap", *cluster.ports.values(), *internal):
+            scenario(stage, cluster)
+    return _write(name, scenario, stage, folder, nodes=len(NODES))
+
+
+def _short(name: str) -> str:
+    return name.rpartition("_k430_")[2]
+
+
+def _write(
+    name: str, scenario: Callable[..., None], stage: Stage, folder: Path, nodes: int
+) -> dict[str, Any]:
     truth = {
         "capture": f"{name}.pcap",
         "scenario": " ".join((scenario.__doc__ or "").split()),
-        "broker": f"Apache Kafka {KAFKA} (KRaft, 1 node)",
+        "broker": f"Apache Kafka {KAFKA} (KRaft, {nodes} node{'s' if nodes > 1 else ''})",
     } | stage.truth()
     (folder / "truth").mkdir(exist_ok=True)
     (folder / "truth" / f"{name}.json").write_text(_lines(truth), encoding="utf-8")
@@ -300,20 +351,29 @@ def main() -> int:
         "--record", action="store_true", help="keep recordings and truths in tests/data/questions"
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave recordings and truths there")
-    parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], metavar="SCENARIO")
+    parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, *OF_CLUSTERS, []], metavar="SCENARIO")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kproxy-lane-") as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        listeners = {"QUIET": "PLAINTEXT", "STAGE": "PLAINTEXT"}
-        with Broker(Path(temporary) / "broker", listeners) as broker:
-            for name in options.scenarios or SCENARIOS:
-                sys.stdout.write(f"{name}: {_counts(play(name, broker, folder))}\n")
-                sys.stdout.flush()
-                _compress(name, folder)
-                if options.record:
-                    _keep(name, folder)
+        for name, truth in _played(options.scenarios or [*SCENARIOS, *OF_CLUSTERS], Path(temporary), folder):
+            sys.stdout.write(f"{name}: {_counts(truth)}\n")
+            sys.stdout.flush()
+            _compress(name, folder)
+            if options.record:
+                _keep(name, folder)
         return 0 if options.scenarios or _told_as_it_happened(folder) else 1
+
+
+def _played(names: Sequence[str], work: Path, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    alone = [name for name in names if name in SCENARIOS]
+    if alone:
+        with Broker(work / "broker", {"QUIET": "PLAINTEXT", "STAGE": "PLAINTEXT"}) as broker:
+            for name in alone:
+                yield name, play(name, broker, folder)
+    for name in (name for name in names if name in OF_CLUSTERS):
+        with Cluster(work / "cluster") as cluster:
+            yield name, play_in_cluster(name, cluster, folder)
 
 
 def _counts(truth: dict[str, Any]) -> str:

@@ -28,10 +28,10 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from tests.lanes.broker import JVM, KAFKA, kafka_class_path
+from tests.lanes.members import COMMANDS as MEMBERS
 from tests.lanes.tools import CannotRun, cache, need, run, wait_for
 
 _PROGRAMS = Path(__file__).parent / "clients" / "questions"
-_CONFLUENT = "confluent-kafka==2.16.1"
 
 #: what the libraries are, as it stands in the truth
 LIBRARIES = {
@@ -126,11 +126,7 @@ class Worker:
 
 
 def _confluent() -> list[str | Path]:
-    python = cache() / "venv" / "bin" / "python"
-    if not python.exists():
-        run([sys.executable, "-m", "venv", cache() / "venv"])
-    if not list((cache() / "venv").glob("lib/*/site-packages/confluent_kafka")):
-        run([python, "-m", "pip", "install", "-q", _CONFLUENT])
+    python, *_ = MEMBERS["confluent"]()
     return [python, _PROGRAMS / "confluent_worker.py"]
 
 
@@ -167,11 +163,11 @@ class Stage:
         self.bootstrap, self._quiet = bootstrap, quiet
 
     @contextmanager
-    def of(self, partitions: int) -> Iterator[None]:
+    def of(self, partitions: int, replicas: int = 1) -> Iterator[None]:
         """Make the topic and its copy while the block runs; no worker outlives it."""
         with closing(KafkaAdminClient(bootstrap_servers=self._quiet)) as admin:
             admin.create_topics(
-                [NewTopic(name, partitions, 1) for name in (self.topic, f"{self.topic}-copy")]
+                [NewTopic(name, partitions, replicas) for name in (self.topic, f"{self.topic}-copy")]
             )
         try:
             yield
@@ -194,9 +190,9 @@ class Stage:
         worker.until("ready")
         return worker
 
-    def note(self, what: str) -> None:
-        """Write down that something is done to the broker now."""
-        self.events.append({"who": "broker", "t": time.time_ns() // 1000, "what": what})
+    def note(self, what: str, **more: Any) -> None:
+        """Write down that something is done to the broker now, or is so."""
+        self.events.append({"who": "broker", "t": time.time_ns() // 1000, "what": what} | more)
 
     def truth(self) -> dict[str, Any]:
         """Return who was there, and all that happened, in the order of time."""

@@ -40,12 +40,14 @@ def estimates(seen: BatchesSeen) -> Iterator[Setting]:
 
 
 def compression(read: Setting, seen: BatchesSeen, library: Library | None) -> Setting:
-    """Return what is known of ``compression.type``, by what was read.
+    """Return a setting that was read as what is known by that; it makes a difference for ``compression.type``.
 
     That batches are compressed is plain. That they are not may have other reasons than the setting: most libraries send
     a batch as it is if compression does not make it smaller.
     """
-    if read.value != "none" or (library is not None and library.name in _ALWAYS_COMPRESS):
+    if read.key != "compression.type" or read.value != "none":
+        return read
+    if library is not None and library.name in _ALWAYS_COMPRESS:
         return read
     size = seen.largest[0]
     if size < _SMALL:

@@ -77,7 +77,7 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
     ),
     libraries.LIBRDKAFKA: (
         _Since(
-            (1, 0),
+            (2, 0),
             _UNSET
             | {
                 "heartbeat.interval.ms": 3000,

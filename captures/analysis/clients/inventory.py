@@ -3,76 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from captures.analysis.clients import batching
-from captures.analysis.clients.dangers import danger_of
-from captures.analysis.clients.defaults import defaults_of
 from captures.analysis.clients.fields import Fields
 from captures.analysis.clients.fingerprints import Fingerprints
-from captures.analysis.clients.libraries import KAFKAJS, Library, told_library
+from captures.analysis.clients.libraries import Library, told_library
 from captures.analysis.clients.links import Links, failed_attempts, idle_before_close
-from captures.analysis.clients.missing import missing
-from captures.analysis.clients.notation import own_name, written
 from captures.analysis.clients.rhythm import Rhythm
-from captures.analysis.clients.settings import (
-    COMMON,
-    CONSUMER_KEYS,
-    PRODUCE,
-    SHARE_KEYS,
-    How,
-    Setting,
-    alike,
-    by_key,
-)
+from captures.analysis.clients.settings import How, Setting
+from captures.analysis.clients.told import Told, told_settings
 from captures.analysis.introductions import ConnectionKey, Introductions, client_name, connection_key
 from captures.exchanges import Capture, Exchange, Flag, rfc3339
-
-_NO_DEFAULT = frozenset({"client.id", "group.id", "sasl.mechanism"})
-"""Settings that somebody set if they are there at all."""
-_BETWEEN_BATCHES = frozenset({"heartbeat.interval.ms", "enable.auto.commit", "auto.commit.interval.ms"})
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A setting as it is shown: in the library's own words, with its default, and what may come of it.
-
-    :ivar name: what the library calls it
-    :ivar text: its value as the library's configuration has it; empty if it is not set, or not seen
-    :ivar others: likewise, of further values, with how often these were seen
-    :ivar default: likewise; None if it is not known
-    :ivar changed: whether it is not the default; None if that cannot be told
-    :ivar danger: what may come of it, empty if nothing
-    """
-
-    setting: Setting
-    name: str
-    text: str
-    others: list[tuple[str, int]]
-    default: str | None
-    changed: bool | None
-    danger: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/clients.md``."""
-        setting = self.setting
-        return {
-            "key": setting.key,
-            "name": self.name,
-            "value": setting.value,
-            "text": self.text,
-            "how": setting.how.value,
-            "at_least": setting.at_least,
-            "count": setting.count,
-            "exchanges": list(setting.evidence),
-            "others": [{"value": value, "count": count} for value, count in setting.others],
-            "note": setting.note or None,
-            "default": self.default,
-            "changed": self.changed,
-            "danger": self.danger or None,
-        }
 
 
 @dataclass(slots=True)
@@ -252,18 +196,15 @@ class Clients:
         else:
             client.library = self._fingerprints.guess(client.name, client.client_id)
         client.roles = fields.roles.names()
-        read = [
-            batching.compression(each, fields.batches, client.library)
-            if each.key == "compression.type"
-            else each
-            for each in (*fields.settings(), *links.settings())
+        found = [
+            *batching.estimates(fields.batches),
+            *rhythm.settings(streams=fields.roles.is_streams),
+            *links.settings(),
+            *(batching.compression(each, fields.batches, client.library) for each in fields.settings()),
         ]
         if client.client_id is not None:
-            read.append(Setting("client.id", client.client_id, How.READ, client.exchanges))
-        estimates = [*batching.estimates(fields.batches), *rhythm.settings(streams=fields.roles.is_streams)]
-        known = by_key([*_timed(estimates, client.library), *read])
-        settings = [known.get(key) or Setting(key, note=missing(key, fields)) for key in _keys(fields, known)]
-        client.settings = list(_told(settings, client.library))
+            found.append(Setting("client.id", client.client_id, How.READ, client.exchanges))
+        client.settings = told_settings(found, fields, client.library)
 
     def _links(self, clients: dict[str, Client]) -> dict[str, Links]:
         """Return what connections tell, by client."""
@@ -317,13 +258,6 @@ def _count(client: Client, key: ConnectionKey, contacts: list[_Contact]) -> None
         client.brokers.append(key.broker)
 
 
-def _timed(estimates: list[Setting], library: Library | None) -> list[Setting]:
-    """Leave out what a library does not do by a timer: KafkaJS beats and commits between batches."""
-    if library is None or library.name != KAFKAJS:
-        return estimates
-    return [setting for setting in estimates if setting.key not in _BETWEEN_BATCHES]
-
-
 def _alone(clients: Iterable[Client]) -> dict[str, str]:
     """Return the hosts with a single client: attempts to connect that fail tell no more than the host."""
     by_host: dict[str, list[str]] = {}
@@ -331,37 +265,3 @@ def _alone(clients: Iterable[Client]) -> dict[str, str]:
         for host in client.hosts:
             by_host.setdefault(host, []).append(client.name)
     return {host: names[0] for host, names in by_host.items() if len(names) == 1}
-
-
-def _keys(fields: Fields, known: dict[str, Setting]) -> list[str]:
-    """Return the settings that such a client has, and those that were seen of it otherwise, in their order."""
-    roles = fields.roles
-    keys = list(COMMON)
-    if roles.consumes:
-        keys += SHARE_KEYS if roles.group_protocol == "share" else CONSUMER_KEYS
-    if roles.produces:
-        keys += PRODUCE
-    return [*keys, *sorted(set(known) - set(keys))]
-
-
-def _told(settings: list[Setting], library: Library | None) -> Iterator[Told]:
-    name = library.name if library is not None else None
-    defaults = defaults_of(library)
-    known = by_key(settings)
-    for setting in settings:
-        has_default = setting.key in defaults
-        default = defaults.get(setting.key)
-        changed = None
-        if setting.how is not How.NOT_SEEN and has_default:
-            changed = bool(setting.others) or not alike(setting, default)
-        elif setting.how is not How.NOT_SEEN and setting.key in _NO_DEFAULT:
-            changed = True
-        yield Told(
-            setting,
-            own_name(name, setting.key),
-            written(name, setting.key, setting.value),
-            [(written(name, setting.key, value), count) for value, count in setting.others],
-            written(name, setting.key, default) if has_default else None,
-            changed,
-            danger_of(setting, known),
-        )

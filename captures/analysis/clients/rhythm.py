@@ -108,7 +108,7 @@ class Rhythm:
         place = exchange.connection
         if place not in self._opened:
             self._opened[place] = exchange.time
-            # another client of the same name, or the same one anew: its intervals begin now
+            # maybe another client of the same name: its intervals begin later
             self._asked.pop(exchange.client.rpartition(":")[0], None)
         if key == HEARTBEAT:
             self._since(self._heartbeats, (place, key), exchange)
@@ -156,13 +156,11 @@ class Rhythm:
 
     def _refreshed(self, exchange: Exchange) -> None:
         host = exchange.client.rpartition(":")[0]
-        before = self._asked.get(host)
-        fresh = exchange.time - self._opened[exchange.connection] < _FRESH
-        if before is not None and not fresh and exchange.time - before >= _BURST:
+        before = self._asked.pop(host, None)
+        if before is not None and exchange.time - before >= _BURST:
             self._refreshes.add(exchange.time - before, exchange.number)
-        if exchange.errors:  # it is asked again, because of the error
-            self._asked.pop(host, None)
-        else:
+        fresh = exchange.time - self._opened[exchange.connection] < _FRESH
+        if not fresh and not exchange.errors:  # what follows an error, or comes of a start, is no refresh
             self._asked[host] = exchange.time
 
     def _retry(self, key: int, exchange: Exchange) -> None:

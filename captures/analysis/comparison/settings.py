@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from captures.analysis.clients.inventory import Client, Told
+from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.settings import How, alike
+from captures.analysis.clients.told import Told
 from captures.analysis.comparison.model import Aspect, Difference, Shown
 from captures.analysis.comparison.side import Side
 

@@ -73,6 +73,11 @@ class Ranges:
         at = bisect_right(self._firsts, offset) - 1
         return at >= 0 and offset < self._ends[at]
 
+    def covers(self, first: int, last: int) -> bool:
+        """Return whether all of a range is in it."""
+        at = bisect_right(self._firsts, first) - 1
+        return at >= 0 and last < self._ends[at]
+
     def add(self, first: int, last: int) -> bool:
         """Add a range; return whether any of it is new."""
         end = last + 1

@@ -142,6 +142,9 @@ class Deliveries:
     def _note_batches(
         self, log: PartitionLog, place: Place, batches: list[Batch], answered: int, number: int
     ) -> None:
+        first, last = batches[0].base_offset, batches[-1].last_offset
+        if log.seen.covers(first, last) and (not self._sought.single or log.looked.covers(first, last)):
+            return  # another group had them before
         for batch in batches:
             first, last = batch.base_offset, batch.last_offset
             if self._sought.single and log.looked.add(first, last):

@@ -140,9 +140,9 @@ def offsets_of(batches: list[Batch], asked: int) -> tuple[int, int] | None:
 
     :param asked: what lies before it comes only because batches come whole, and is dropped by the client
     """
-    data = [batch for batch in batches if not batch.control and batch.last_offset >= asked]
-    if not data:
+    last = next((batch for batch in reversed(batches) if not batch.control), None)
+    if last is None or last.last_offset < asked:
         return None
-    first = data[0]
+    first = next(batch for batch in batches if not batch.control and batch.last_offset >= asked)
     begin = asked if first.count is None and asked >= 0 else first.base_offset
-    return max(begin, asked), data[-1].last_offset
+    return max(begin, asked), last.last_offset

@@ -15,10 +15,11 @@ from captures.analysis.journey.committing import Committing
 from captures.analysis.journey.fetching import Deliveries
 from captures.analysis.journey.found import Finds
 from captures.analysis.journey.ledger import Ledger, PartitionLog, Place, Sender
-from captures.analysis.journey.model import Journey, TopicWaits
+from captures.analysis.journey.model import Journey
 from captures.analysis.journey.producing import Producing, Sent
 from captures.analysis.journey.sought import Sought
 from captures.analysis.journey.stories import Stories
+from captures.analysis.journey.totals import TopicWaits
 from captures.analysis.journey.transactions import Transactions
 from captures.analysis.journey.waits import Waits
 from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable

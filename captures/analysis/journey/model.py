@@ -1,4 +1,4 @@
-"""The way of a record through the cluster, and what groups make of all records of a topic.
+"""The way of a record through the cluster.
 
 Times are ns since the epoch, as the capture has them: a request counts from its first byte, a response as it is
 complete. ``number`` is that of the exchange that shows it.
@@ -11,7 +11,6 @@ from enum import IntEnum
 from typing import Any
 
 from captures.analysis.journey.found import BatchSeen
-from captures.analysis.percentiles import Percentiles
 from captures.exchanges import rfc3339
 from dissectors.error_codes import error_name
 from dissectors.records import Record
@@ -108,10 +107,10 @@ class Transaction:
             "producer_id": self.producer_id,
             "transactional_id": self.transactional_id,
             "committed": self.committed,
-            "ended": _json(self.ended),
+            "ended": json_of(self.ended),
             "end_answered": None if self.end_answered is None else rfc3339(self.end_answered),
-            "marker_written": _json(self.written),
-            "marker_fetched": _json(self.marker),
+            "marker_written": json_of(self.written),
+            "marker_fetched": json_of(self.marker),
             "marker_offset": self.marker_offset,
         }
 
@@ -202,8 +201,8 @@ class GroupStops:
             "client": self.client if self.group is None else None,
             "share_group": self.shares,
             "deliveries": [each.to_json() for each in self.deliveries],
-            "commit": _json(self.commit),
-            "committed_before": _json(self.committed_before),
+            "commit": json_of(self.commit),
+            "committed_before": json_of(self.committed_before),
         }
 
 
@@ -243,12 +242,15 @@ class Journey:
 
     @property
     def acknowledged(self) -> Attempt | None:
-        """The first attempt whose answer says that the record is where it is."""
-        for each in self.attempts:
-            here = each.base_offset in (self.base, None) or self.base is None
-            if each.answered is not None and (each.error == _DUPLICATE or (not each.error and here)):
-                return each
-        return None
+        """The attempt whose answer says first that the record is where it is: not always the first that was sent."""
+        here = [
+            each
+            for each in self.attempts
+            if each.error == _DUPLICATE
+            or (not each.error and (self.base is None or each.base_offset in (self.base, None)))
+        ]
+        answered = [each for each in here if each.answered is not None]
+        return min(answered, key=lambda each: each.answered or 0, default=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented shape (``docs/journey.md``), for a JSON encoder that knows bytes."""
@@ -284,9 +286,9 @@ class Journey:
             if done is None or done.answered is None
             else done.answered - self.attempts[0].sent,
             "copies": self.copies,
-            "readable": _json(self.readable),
-            "stable": _json(self.stable),
-            "transaction": _json(self.transaction),
+            "readable": json_of(self.readable),
+            "stable": json_of(self.stable),
+            "transaction": json_of(self.transaction),
             "replicas": [{"node": node} | each.to_json() for node, each in self.replicas.items()],
             "groups": [each.to_json() for each in self.groups],
         }
@@ -296,110 +298,6 @@ _DUPLICATE = 46
 """DUPLICATE_SEQUENCE_NUMBER: the broker has the batch already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Offsets of a partition of which something is told; the last is included.
-
-    :ivar records: of them that are known to be records: not transaction markers, nor what compaction left out
-    :ivar times: how often they were delivered; 0 if never
-    :ivar first_number: of the exchange that brought them first; of skipped ones, the last before them
-    :ivar again_number: of the exchange that brought them again first; of skipped ones, the first behind them
-    """
-
-    topic: str
-    partition: int
-    first: int
-    last: int
-    records: int
-    times: int
-    first_number: int
-    again_number: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "first": self.first,
-            "last": self.last,
-            "records": self.records,
-            "times": self.times,
-            "exchanges": [self.first_number, self.again_number],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class GroupWaits:
-    """How long the records of a topic wait on their way to a group, and which it gets twice or not at all.
-
-    Each distribution counts records, and only those whose both ends are in the capture; None if there are none.
-
-    :ivar group: None if none is known: then it is the consumer ``client``
-    :ivar records: offsets delivered to it
-    :ivar delivered: acknowledged -> first delivered; below 0 where a Fetch was answered before the Produce
-    :ivar settled: first delivered -> first commit above (or accepted or rejected, in a share group)
-    :ivar total: sent -> first delivered
-    :ivar again: delivered more than once
-    :ivar skipped: not delivered, though later ones were
-    """
-
-    group: str | None
-    client: str
-    shares: bool
-    records: int
-    delivered: Percentiles | None
-    settled: Percentiles | None
-    total: Percentiles | None
-    again: list[Range]
-    skipped: list[Range]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "group": self.group,
-            "client": self.client if self.group is None else None,
-            "share_group": self.shares,
-            "records": self.records,
-            "acknowledged_to_delivered": _json(self.delivered),
-            "delivered_to_committed": _json(self.settled),
-            "sent_to_delivered": _json(self.total),
-            "delivered_again": [each.to_json() for each in self.again],
-            "skipped": [each.to_json() for each in self.skipped],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class TopicWaits:
-    """What happened to all records that are sought, together.
-
-    :ivar sent: records in Produce requests, each once however often it was sent
-    :ivar acknowledged: of them, with an answer
-    :ivar refused: of them, never written as far as answers tell
-    :ivar resent: records that were sent more than once
-    :ivar partitions: how many there are
-    :ivar waits: sent -> acknowledged
-    """
-
-    partitions: int
-    sent: int
-    acknowledged: int
-    refused: int
-    resent: int
-    waits: Percentiles | None
-    groups: list[GroupWaits]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "partitions": self.partitions,
-            "sent": self.sent,
-            "acknowledged": self.acknowledged,
-            "refused": self.refused,
-            "resent": self.resent,
-            "sent_to_acknowledged": _json(self.waits),
-            "groups": [each.to_json() for each in self.groups],
-        }
-
-
-def _json(found: Any) -> dict[str, Any] | None:
+def json_of(found: Any) -> dict[str, Any] | None:
+    """Return the documented shape of something that may be None."""
     return None if found is None else found.to_json()

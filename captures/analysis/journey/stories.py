@@ -157,7 +157,12 @@ class Stories:
             return None
         marker = _marker(self._partitions[place], producer, offset)
         ended = self._transactions.end_of(producer, epoch, since) if since >= 0 else None
-        written = self._transactions.written(producer, *place, since) if since >= 0 else None
+        # markers of the transaction before may be written while records of this one are on their way
+        since = since if ended is None else max(since, int(ended["time"]))
+        # the marker of the transaction before may be on its way while the next one's records are sent already
+        answered = max((int(attempts.rows[each]["answered"]) for each in tried), default=-1)
+        begin = max(since, answered) if ended is None else int(ended["time"])
+        written = self._transactions.written(producer, *place, begin) if since >= 0 else None
         told = next((each for each in (marker, ended, written) if each is not None), None)
         return Transaction(
             producer_id=producer,

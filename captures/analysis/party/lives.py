@@ -186,15 +186,16 @@ class Lives:
         """
         if not self._party.members:
             return "", Certainty.OBSERVED
-        spoken = [line for line in lines if line.what in ("join", "leave", "member", "heartbeats", "left")]
+        spoken = [line for line in lines if line.what in ("join", "leave", "member", "heartbeats")]
         latest = max(spoken, key=lambda line: line.until, default=None)
-        left = latest is not None and (
-            latest.what == "leave" or (latest.what == "member" and " leave" in latest.text)
-        )
-        if left:
-            return "; it had left its group", Certainty.OBSERVED
+        if latest is not None and latest.what == "leave":
+            for_a_while = " for a while" if "for a while" in latest.text else ""
+            return f"; it had left its group{for_a_while}", Certainty.OBSERVED
         if self._party.instances:
-            return "; as a static member it did not leave its group", Certainty.OBSERVED
+            return (
+                "; as a static member it did not leave its group (a crash would look the same)",
+                Certainty.OBSERVED,
+            )
         if cut_off:
             return "; it did not leave its group", Certainty.OBSERVED
         return (

@@ -28,8 +28,8 @@ from captures.analysis.party.rebalances import rebalance_lines
 from captures.analysis.party.stretches import Commits, Heartbeats, Stretch, alike
 from captures.analysis.party.transactions import TransactionsSeen
 from captures.exchanges import Capture, Exchange, Flag
-from captures.meaning import ErrorFound, Names, errors_text, words
-from captures.meaning.exchange import number, text
+from captures.meaning import ErrorFound, Names, errors_text, places, words
+from captures.meaning.exchange import number, rows, text
 from captures.moments import span
 from dissectors.error_codes import error_name
 
@@ -132,6 +132,8 @@ class PartyLog:
         failures = unexpected(exchange)
         unanswered = bool(exchange.flag) and Flag.UNANSWERED in exchange.flag
         manner = apis.manner_of(exchange.api_key, exchange.api)
+        if exchange.api_key in apis.MODERN_HEARTBEATS and number(asked(exchange), "member_epoch", 0) < 0:
+            manner = apis.MANNERS[apis.LEAVE_GROUP]  # -1, and -2 for a while (KIP-848)
         if manner.turn and _is_turn(exchange):
             self._break(client_name(exchange))
         if failures:
@@ -248,7 +250,8 @@ class PartyLog:
         stretch = self._existing(key) or self._opened(Commits(key, manner, exchange.time, said), exchange)
         if isinstance(stretch, Commits):
             stretch.add(exchange)
-            stretch.latest = gist(exchange, self._names)[0].rpartition("  ")[2]
+            where = places.each(rows(asked(exchange), "topics"), self._names)
+            stretch.latest = words.line(places.at(where, "committed_offset"))
 
     def _other(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
         said, answer = (words.listed(side.split("  ")) for side in gist(exchange, self._names))

@@ -160,10 +160,11 @@ class Commits(Stretch):
 
     def said(self) -> str:
         """Return it in words."""
+        latest = self.latest or "nothing"
         if self.count == 1:
-            return words.listed([f"{self.text}: {self.latest}"])
+            return f"{self.text}: {latest}"
         many = words.listed([f"{self.count:,} times", self.every])
-        return f"{self.text} — {many}; last {self.latest}"
+        return f"{self.text} — {many}; last {latest}"
 
 
 class Transactions(Stretch):

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from kproxy.tui.commands import Place, bindings
+from kproxy.tui.main.asking import Asking
 from kproxy.tui.main.command_typing import CommandTyping
 from kproxy.tui.main.headline import Headline
 from kproxy.tui.main.live_commands import LiveCommands
@@ -35,7 +36,7 @@ _WIDE = 150
 """Columns from which the panes have room beside each other."""
 
 
-class MainScreen(Quick, Searches, Noting, Output, LiveCommands, CommandTyping):
+class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandTyping):
     """Everything of a session.
 
     :param session: what is looked at

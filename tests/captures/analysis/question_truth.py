@@ -24,6 +24,7 @@ TRANSACTIONS = "45_k430_transactions"
 CRASH = "45_k430_crash"
 SETTINGS = "45_k430_settings"
 OLD = "45_k430_old"
+REPLICAS = "45_k430_replicas"
 
 
 class Place(NamedTuple):
@@ -137,6 +138,16 @@ class Truth:
     def groups(self) -> set[str]:
         """All groups that consumed."""
         return {worker.group for worker in self.workers.values() if worker.group is not None}
+
+    @property
+    def groups_of_all(self) -> set[str]:
+        """Those whose members read records of aborted transactions, too."""
+        careful = {
+            each.group
+            for each in self.workers.values()
+            if each.settings.get("isolation.level") == "read_committed"
+        }
+        return {group for group in self.groups if group not in careful}
 
     def moments(self, who: str, what: str) -> list[int]:
         """Return when something happened to somebody."""

@@ -25,7 +25,7 @@ DATA = Path(__file__).resolve().parents[2] / "data"
 #: client and release -> release of the broker -> recording, and the client ID in it
 RECORDED = {
     "apache-kafka-java 0.8.2.2": {
-        "0.8.2": ("questions/30_k0822_java_lz4.pcap.zst", "java-lz4"),
+        "0.8.2": ("captures/30_k0822_java_lz4.pcap", "java-lz4"),
         "2.8": ("questions/35_k282_down_0822.pcap.zst", "java-lz4"),
     },
     "apache-kafka-java 0.9.0.1": {

@@ -20,6 +20,7 @@ from kproxy.cli import main
 from tests.captures.analysis.question_truth import (
     CRASH,
     JOURNEYS,
+    REPLICAS,
     RETRIES,
     TRANSACTIONS,
     Place,
@@ -27,7 +28,7 @@ from tests.captures.analysis.question_truth import (
     truth,
 )
 
-ALL = [JOURNEYS, RETRIES, TRANSACTIONS, CRASH]
+ALL = [JOURNEYS, RETRIES, TRANSACTIONS, CRASH, REPLICAS]
 Told = dict[str, Any]
 
 
@@ -190,10 +191,14 @@ def test_the_first_commit_above_it_is_the_one_that_its_consumer_knows_of(name):
 
 
 # ---------------------------------------------------------------- transactions
-def test_records_of_transactions_are_told_to_be_committed_or_aborted_and_nothing_else_is():
-    happened = truth(TRANSACTIONS)
+@pytest.mark.parametrize("name", [TRANSACTIONS, REPLICAS])
+def test_records_of_transactions_are_told_to_be_committed_or_aborted_and_nothing_else_is(name):
+    happened = truth(name)
     for key, record in happened.written.items():
-        told = journeys(TRANSACTIONS)[key][0]["transaction"]
+        told = journeys(name)[key][0]["transaction"]
+        if record.transaction is None:
+            assert told is None
+            continue
         assert told is not None
         transaction = happened.transactions[record.worker, record.transaction]
         assert told["committed"] is (transaction.end == "commit"), key
@@ -216,6 +221,32 @@ def test_read_committed_consumers_had_it_once_it_was_stable_and_not_before_its_t
             assert micros(journey["readable"]["time"]) <= micros(journey["stable"]["time"])
 
 
+# ---------------------------------------------------------------- replicas
+def test_all_followers_had_it_before_it_was_acknowledged_and_the_leader_is_none_of_them():
+    happened = truth(REPLICAS)
+    (cluster,) = (each for each in happened.events if each["what"] == "leaders")
+    leaders = dict(cluster["leaders"])
+    for key, record in happened.written.items():
+        (journey,) = journeys(REPLICAS)[key]
+        followers = {each["node"]: micros(each["time"]) for each in journey["replicas"]}
+        assert set(followers) == set(cluster["nodes"]) - {leaders[record.place.partition]}, key
+        # with acks=all the leader waits until all in-sync replicas ask for what comes behind it
+        assert all(time < micros(journey["acknowledged"]) for time in followers.values()), key
+
+
+def test_the_coordinator_had_the_marker_written_after_the_producer_ended_the_transaction():
+    happened = truth(REPLICAS)
+    seen = 0
+    for key, record in happened.written.items():
+        told = journeys(REPLICAS)[key][0]["transaction"]
+        if told is not None and told["marker_written"] is not None:
+            ended = happened.transactions[record.worker, record.transaction].told
+            assert ended < micros(told["ended"]["time"]) <= micros(told["marker_written"]["time"])
+            assert told["marker_offset"] is None or told["marker_offset"] > record.place.offset
+            seen += 1
+    assert seen
+
+
 # ---------------------------------------------------------------- all records of a topic
 @pytest.mark.parametrize("name", ALL)
 def test_all_records_of_the_topic_are_counted_and_those_of_every_group(name):
@@ -224,7 +255,7 @@ def test_all_records_of_the_topic_are_counted_and_those_of_every_group(name):
     told = asked("--topic", happened.topic, happened.path)["waits"]
     assert (told["sent"], told["acknowledged"]) == (len(mine), len(mine))
     assert set(waits(name)) == happened.groups
-    for group in happened.groups - {"g-java-committed", "g-rd-committed", "g-copier"}:
+    for group in happened.groups_of_all:
         assert waits(name)[group]["records"] == len(happened.received[group]), group
 
 

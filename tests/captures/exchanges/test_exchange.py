@@ -111,3 +111,11 @@ def test_bodies_are_bytes_without_annotations() -> None:
 
 def test_times_in_utc_with_nanoseconds() -> None:
     assert rfc3339(1_700_000_000_000_000_001) == "2023-11-14T22:13:20.000000001Z"
+
+
+def test_rows_read_together_are_those_read_one_by_one() -> None:
+    capture = open_capture(str(FOLDER / "24_k430_franz_scramsha256.pcap"))
+    capture.read()
+    reader = ExchangeReader(capture)
+    assert list(reader.bares(range(len(reader)))) == [reader.bare(index) for index in range(len(reader))]
+    assert [each.number for each in reader.bares([4, 2])] == [5, 3]

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from captures.analysis.clients.inventory import Client
+from captures.analysis.clients.libraries import Library
+from captures.analysis.clients.settings import COMMIT, COMMON, FETCH, GROUP, PRODUCE, How, Setting
+from captures.analysis.clients.told import Told
+from captures.names import Names
 from kproxy.cli import main
+from kproxy.cli.clients_text import client_table, properties
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data"
@@ -90,8 +96,6 @@ def test_the_documented_keys_are_those_that_there_are() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    from captures.analysis.clients.settings import COMMIT, COMMON, FETCH, GROUP, PRODUCE
-
     documented = (ROOT / "docs" / "clients.md").read_text()
     for key in (*COMMON, *GROUP, *COMMIT, *FETCH, *PRODUCE):
         assert f"`{key}`" in documented
@@ -122,3 +126,13 @@ def test_no_kafka_at_all(flags: tuple[str, ...], tmp_path: Path) -> None:
     shown = run(*flags, empty)
     assert shown.exit_code == 3
     assert "clients" in shown.stdout
+
+
+def test_what_clients_call_themselves_cannot_move_the_cursor() -> None:
+    evil = "a\x1b[2Jb\nc=1"
+    library = Library(evil, evil, told=True, why=evil)
+    told = Told(Setting("group.id", evil, How.READ, 1, (1,)), "group.id", evil, [(evil, 1)], None, None, "")
+    client = Client(evil, evil, library, [evil], [evil], ["10.0.0.9"], [], [evil], settings=[told])
+    table = client_table([client], Names()).lines(None, None, color=False)
+    lines = [*table, *properties(client, Names(), changed=False, color=False)]
+    assert all("\x1b" not in line and "\n" not in line for line in lines)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from captures.analysis.clients.inventory import Client, Clients, Told
+from captures.analysis.clients.inventory import Client, Clients
 from captures.analysis.clients.reading import read_clients
+from captures.analysis.clients.told import Told
 from captures.exchanges import ExchangeReader, open_capture
 
 DATA = Path(__file__).parents[3] / "data"

@@ -77,7 +77,7 @@ def test_commits_at_any_time_tell_nothing() -> None:
 
 
 def test_metadata_age() -> None:
-    refreshes = [at(3, 5_000 + 300_000 * each, each + 2) for each in range(5)]
+    refreshes = [at(3, 5_000 + 300_000 * each, each + 2) for each in range(6)]
     found = settings(at(3, 0), *refreshes)
     assert found["metadata.max.age.ms"].value == 300_000
 

@@ -7,10 +7,11 @@ import pytest
 from captures.analysis.clients.batching import compression, estimates
 from captures.analysis.clients.dangers import danger_of
 from captures.analysis.clients.defaults import defaults_of
-from captures.analysis.clients.fields import BatchesSeen
+from captures.analysis.clients.fields import BatchesSeen, Fields
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.notation import own_name, written
 from captures.analysis.clients.settings import How, Setting, Value, Values, alike, by_key
+from captures.analysis.clients.told import told_settings
 
 
 @pytest.mark.parametrize(
@@ -202,3 +203,19 @@ def test_requests_that_wait_for_something_else_tell_nothing_of_linger() -> None:
         (round(age * 1_000_000), number) for number, age in enumerate([5, 80, 160, 275, 300, 410, 700, 900])
     ]
     assert [each.key for each in estimates(BatchesSeen(count=20, ages=ages))] == ["batch.size"]
+
+
+@pytest.mark.parametrize(
+    ("client_id", "changed"), [("rdkafka", False), ("consumer-orders-1", False), ("app", True)]
+)
+def test_client_ids_that_libraries_make_up_are_defaults(client_id: str, changed: bool) -> None:
+    found = [Setting("client.id", client_id, How.READ)]
+    told = {each.setting.key: each for each in told_settings(found, Fields(), None)}
+    assert told["client.id"].changed is changed
+    assert told["security.protocol"].changed is None
+
+
+def test_librdkafka_of_old_has_few_known_defaults() -> None:
+    assert defaults_of(Library("librdkafka", "1.6.1"))["session.timeout.ms"] == 10_000
+    assert defaults_of(Library("librdkafka", "1.7.0"))["session.timeout.ms"] == 45_000
+    assert "isolation.level" not in defaults_of(Library("librdkafka", "1.3.0"))

@@ -44,4 +44,9 @@ def test_a_set_of_offsets_tells_what_is_new(ranges: list[tuple[int, int]]) -> No
         mine = set(range(first, last + 1))
         assert met.add(first, last) == bool(mine - known)
         known |= mine
+    for first, last in ranges:
+        if last < first:
+            continue
+        assert met.covers(first, last)
+        assert met.covers(first, last + 4) == (set(range(first, last + 5)) <= known)
     assert [offset in met for offset in range(80)] == [offset in known for offset in range(80)]

@@ -215,6 +215,29 @@ def test_a_transaction_and_when_it_could_be_read(*, commit: bool) -> None:
     assert (found.readable.time, found.stable.time) == (BEGIN + 5 * MS, BEGIN + 17 * MS)
 
 
+def write_markers(*, at: int, commit: bool) -> Exchange:
+    topics = [{"name": TOPIC, "partition_indexes": [3]}]
+    markers = [{"producer_id": 9, "producer_epoch": 0, "transaction_result": commit, "topics": topics}]
+    request = {"markers": markers}
+    return exchange(27, 1, request=request, response={}, time=BEGIN + at * MS, number=at + 1)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_marker_of_the_transaction_before_may_be_written_after_a_record_was_sent(*, ends: bool) -> None:
+    found = one(
+        [
+            end_txn(at=0, commit=True),
+            produce(batch("a", "b", transactional=True, **IDEMPOTENT), 120, at=4, latency=9 * MS),
+            write_markers(at=6, commit=True),
+            *([end_txn(at=20, commit=False)] if ends else []),
+            write_markers(at=26, commit=False),
+        ]
+    )
+    assert found.transaction is not None
+    assert found.transaction.written is not None
+    assert (found.transaction.committed, found.transaction.written.number) == (False, 27)
+
+
 def txn_commit(offset: int, *, at: int) -> Exchange:
     rows = [{"partition_index": 3, "committed_offset": offset}]
     request = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.journey import Sought
-from captures.analysis.journey.model import GroupWaits, TopicWaits
+from captures.analysis.journey.totals import GroupWaits, TopicWaits
 from captures.exchanges import Exchange
 from tests.captures.analysis.journey.kit import TOPIC, batch, commit, fetch, produce, told
 from tests.captures.analysis.kit import MS, exchange

@@ -191,6 +191,18 @@ def test_it_begins_in_the_middle() -> None:
     assert any(line.text.startswith("replicates ") for line in lines)
 
 
+def test_a_static_member_leaves_for_a_while() -> None:
+    lines = followed(GROUPS / "21_k430_kip848_static_java.pcap.zst", "m1")
+    assert [line.text.rpartition(": ")[2] for line in of(lines, "leave")] == ["left for a while"]
+    assert lines[-1].text.endswith("it had left its group for a while")
+    commits = of(lines, "commits")
+    assert commits
+    assert all(
+        re.search(r"last r2-kip848_static_java-\d@\d+|: r2-kip848_static_java-\d@\d+", line.text)
+        for line in commits
+    )
+
+
 def test_a_silence_is_told_once_with_its_length() -> None:
     (line,) = of(followed(DATA / "questions" / "45_k430_retries.pcap.zst", "java-idem"), "silence")
     assert line.text == "silence for 13.2 s"

@@ -53,7 +53,7 @@ func produce(ctx context.Context, topic string, options []kgo.Opt) {
 	for number := 0; ctx.Err() == nil; number++ {
 		key, value := fmt.Appendf(nil, "franz-maker-%04d", number), fmt.Appendf(nil, "record %d", number)
 		client.Produce(ctx, &kgo.Record{Topic: topic, Key: key, Value: value}, nil)
-		if number < 100 {
+		if number < 60 {
 			time.Sleep(40 * time.Millisecond)
 		} else {
 			time.Sleep(400 * time.Millisecond)

@@ -77,7 +77,7 @@ func produce(ctx context.Context, address, topic string, config *sarama.Config) 
 		key := sarama.StringEncoder(fmt.Sprintf("sarama-maker-%04d", number))
 		value := sarama.StringEncoder(fmt.Sprintf("record %d", number))
 		producer.Input() <- &sarama.ProducerMessage{Topic: topic, Key: key, Value: value}
-		if number < 100 {
+		if number < 60 {
 			time.Sleep(40 * time.Millisecond)
 		} else {
 			time.Sleep(400 * time.Millisecond)

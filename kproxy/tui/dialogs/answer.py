@@ -1,0 +1,61 @@
+"""The answer to a question: lines of text that can be searched, and lead to the exchanges they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from kproxy.cli.tables import Column
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.questions import AnswerLine
+from kproxy.tui.safe import clean
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.table_rows import Row
+
+
+class AnswerDialog(Dialog[int | None]):
+    """Shows an answer. Returns the number of an exchange to go to, None if it is closed.
+
+    :param title: what was asked; it may hold what came from the wire
+    :param lines: of the answer
+    """
+
+    DEFAULT_CSS = """
+    AnswerDialog {
+        & > .box { width: 100%; height: 100%; }
+        RowTable { height: 1fr; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "dismiss", "close")]
+
+    def __init__(self, title: str, lines: Sequence[AnswerLine]) -> None:
+        super().__init__()
+        self._title = title
+        self._lines = lines
+
+    def compose(self) -> ComposeResult:
+        """Yield the lines."""
+        with Vertical(classes="box") as box:
+            box.border_title = clean(self._title)
+            box.border_subtitle = "enter: the exchange of the line, q: close"
+            table = RowTable([Column("")], empty="There is nothing to tell.")
+            table.set_rows(
+                [Row(place, (line.text,), leads_to=line.number) for place, line in enumerate(self._lines)]
+            )
+            yield table
+
+    def on_mount(self) -> None:
+        """Let the keys move in the lines."""
+        self.query_one(RowTable).focus()
+
+    @on(RowTable.RowEntered)
+    def _entered(self, message: RowTable.RowEntered) -> None:
+        row = message.table.selected
+        if row is not None and isinstance(row.leads_to, int):
+            self.dismiss(row.leads_to)
