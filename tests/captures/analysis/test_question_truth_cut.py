@@ -21,7 +21,7 @@ from tests.captures.analysis.question_truth import (
     Place,
     truth,
 )
-from tests.captures.analysis.test_question_truth_clients import TOLERANCE, plain, visible
+from tests.captures.analysis.test_question_truth_clients import near, plain, visible
 from tests.captures.analysis.test_question_truth_journey import offsets, place
 
 PARTS = [(name, part) for name in (JOURNEYS, RETRIES, TRANSACTIONS, CRASH) for part in (0.3, 0.5, 0.7)]
@@ -117,8 +117,6 @@ def test_settings_that_are_still_told_are_right(later):
             if setting["how"] == "read":
                 assert plain(setting["text"]) == plain(value), (client["client_id"], key)
             elif plain(value).isdigit():
-                assert setting["value"] == pytest.approx(int(value), rel=TOLERANCE), (
-                    client["client_id"],
-                    key,
-                )
+                worker = truth(SETTINGS).workers[client["client_id"]]
+                assert setting["value"] == near(worker, key, int(value)), (worker.name, key)
     assert known > 30
