@@ -129,6 +129,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("question.party", "S", "story", "Everything that a client did, over all its connections; of the exchange's client, or by its ID.", argument="[CLIENT]", line="story"),
     Command("question.config", "", "settings", "The settings of clients, as far as they show.", argument="[CLIENT]", line="config"),
     Command("question.compat", "", "compatibility", "What a broker of another release would refuse, or serve with older versions.", argument="RELEASE", line="compat"),
+    Command("question.diff", "", "differences", "What differs from another capture to this one, or between two times of it: FILE, or A..B C..D.", argument="FILE", line="diff"),
     # ---- layout
     Command("layout.cycle", "minus", "layout", "Go on to the next arrangement of the panes.", line="layout"),
     Command("layout.maximise", "backslash", "maximise", "Give the whole screen to the focused pane, and back.", line="maximise"),

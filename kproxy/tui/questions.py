@@ -7,24 +7,40 @@ now. Reading takes a while where there is much; what is more urgent goes first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from captures.exchanges import Exchange
 from captures.names import Names
 from kproxy.tui.session.access import Access
 from kproxy.tui.session.engine import Steps
 
+if TYPE_CHECKING:
+    from captures.analysis.comparison.side import Side
+    from captures.analysis.groups.model import GroupTimeline
+
 _TURN = 0.01  # seconds of work between two looks at what is more urgent
+_TOGETHER = 64  # exchanges of another capture that are added at once
 _JOURNEYS = 50
 """Records that are told of at most, where one was produced more than once."""
+_WINDOWS = re.compile(r"(\S*?)\.\.(\S*)\s+(\S*?)\.\.(\S*)")
+_SIDE = re.compile(r"\s*(good|bad) ")
+_DIFFERENCES = 100
 _NUMBER = re.compile(r"(?:#|exchanges? )(\d[\d,]*)")
 
 
 class QuestionError(Exception):
     """There is no answer; its text says why."""
+
+
+class Learner(Protocol):
+    """What exchanges are added to."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
 
 
 class AnswerLine(NamedTuple):
@@ -49,7 +65,7 @@ class Asked:
     width: int
 
 
-Question = Callable[[Access, str, Asked], Steps[list[str]]]
+Question = Callable[[Access, str, Asked], Steps[list[str]] | Steps[list[AnswerLine]]]
 """Makes the lines of an answer; the text is what is asked for, as it was typed."""
 
 
@@ -61,7 +77,7 @@ def answer(question: Question, text: str, asked: Asked) -> Callable[[Access], St
 
     def job(access: Access) -> Steps[list[AnswerLine]]:
         lines = yield from question(access, text.strip(), asked)
-        return [AnswerLine(line, _number(line)) for line in lines]
+        return [line if isinstance(line, AnswerLine) else AnswerLine(line, _number(line)) for line in lines]
 
     return job
 
@@ -175,3 +191,79 @@ def compat(access: Access, text: str, asked: Asked) -> Steps[list[str]]:
         if table.rows:
             out += ["", *table.lines(asked.width, None, color=False)]
     return out
+
+
+def diff(access: Access, text: str, asked: Asked) -> Steps[list[AnswerLine]]:
+    """What differs from another capture to this one, or from one time of it to another: ``FILE``, or ``A..B C..D``."""
+    from captures.analysis.comparison.compare import compare_sides
+    from kproxy.cli.diff_text import lines
+
+    windows = _WINDOWS.fullmatch(text)
+    found = yield from (_of_file(access, text) if windows is None else _of_windows(access, windows, asked))
+    comparison = compare_sides(*found)
+    shown = lines(comparison, asked.width, _DIFFERENCES, asked.zone, color=False)
+    if windows is not None:
+        return [AnswerLine(line, _number(line)) for line in shown]
+    return list(_of_this_side(shown))
+
+
+def _of_this_side(lines: Iterable[str]) -> Iterator[AnswerLine]:
+    """Yield lines with the numbers of this capture only; those of the other one lead nowhere here."""
+    other = False
+    for line in lines:
+        side = _SIDE.match(line)
+        other = side[1] == "good" if side is not None else other and bool(line.strip())
+        yield AnswerLine(line, None if other else _number(line))
+
+
+def _all_of(access: Access, learners: Sequence[Learner]) -> Steps[None]:
+    def add() -> Iterator[None]:
+        for exchange in access.plain.several(range(len(access.plain))):
+            for each in learners:
+                each.add(exchange)
+            yield
+
+    yield from _through(access, add())
+
+
+def _of_file(access: Access, path: str) -> Steps[tuple[Side, Side]]:
+    from captures.analysis.comparison.side import Side
+    from captures.exchanges import ExchangeReader, open_capture
+    from captures.packets import CaptureError
+
+    try:
+        other = open_capture(path)
+        for _ in other.updates():
+            yield
+    except CaptureError as error:
+        raise QuestionError(str(error)) from None
+    reader = ExchangeReader(other, annotate=False, gist=False)
+    good = Side(path, other, reader.knowledge.topic_name)
+    for done, exchange in enumerate(reader):
+        good.add(exchange)
+        if not done % _TOGETHER:
+            yield
+    bad = Side("this", access.capture, access.plain.knowledge.topic_name)
+    yield from _all_of(access, [bad])
+    return good, bad
+
+
+def _of_windows(
+    access: Access, windows: re.Match[str], asked: Asked
+) -> Steps[tuple[Side, Side, Sequence[GroupTimeline]]]:
+    from captures.analysis.comparison.side import Side, Window
+    from captures.analysis.groups.history import GroupHistories
+    from kproxy.cli.times import resolve
+
+    names, capture = access.plain.knowledge.topic_name, access.capture
+    first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
+    moments = [resolve(each, first, asked.zone) if each else None for each in windows.groups()]
+    wrong = [each for each, moment in zip(windows.groups(), moments, strict=True) if each and moment is None]
+    if wrong:
+        raise QuestionError(f"{wrong[0]!r} is no time: write 5s after the first packet, or 09:14:03")
+    good = Side(f"{windows[1]}..{windows[2]}", capture, names, Window(*moments[:2]))
+    bad = Side(f"{windows[3]}..{windows[4]}", capture, names, Window(*moments[2:]))
+    # who was a member before tells more of a rebalance than its window alone does
+    histories = GroupHistories(names, capture)
+    yield from _all_of(access, [good, bad, histories])
+    return good, bad, histories.result()

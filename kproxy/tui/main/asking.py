@@ -49,6 +49,15 @@ class Asking(MainScreenBase):
         if text:
             await self._ask(questions.compat, text, f"with Kafka {text}")
 
+    @work(group="question", exclusive=True)
+    async def action_question_diff(self, text: str = "") -> None:
+        """Tell what differs from another capture, or between two times of this one."""
+        text = text or await self._asked_for(
+            "Differences from which capture? Or two times: A..B C..D", "differences"
+        )
+        if text:
+            await self._ask(questions.diff, text, f"differences from {text}")
+
     async def _asked_for(self, question: str, title: str) -> str:
         return await self.app.push_screen_wait(Prompt(question, title=title)) or ""
 

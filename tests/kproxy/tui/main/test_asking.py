@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from kproxy.tui.commands import BY_NAME
 from kproxy.tui.dialogs.answer import AnswerDialog
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
+
+CRASH_LOOP = Path(__file__).resolve().parents[3] / "data" / "groups" / "21_k430_ck_crashloop.pcap.zst"
 
 
 async def ask(pilot: Pilot[Any], name: str, argument: str = "") -> list[str]:
@@ -72,6 +75,26 @@ async def test_what_another_release_would_refuse() -> None:
         assert lines[0].startswith("With Kafka 0.10.2, of 6 clients: 4 would be refused")
 
 
+async def test_what_differs_from_another_capture() -> None:
+    async with opened() as pilot:
+        lines = await ask(pilot, "question.diff", str(CRASH_LOOP))
+        assert any(line.startswith(f"good  {str(CRASH_LOOP)[:20]}") for line in lines)
+        assert any(line.startswith("bad   this  402 exchanges") for line in lines)
+        table = pilot.app.screen.query_one(RowTable)
+        leading = [row for row in table.rows if row.leads_to is not None]
+        assert leading
+        assert not any(row.text().strip().startswith("good ") for row in leading), (
+            "numbers of the other capture"
+        )
+
+
+async def test_what_differs_between_two_times() -> None:
+    async with opened() as pilot:
+        lines = await ask(pilot, "question.diff", "0s..15s 15s..")
+        assert any(line.startswith("good  0s..15s") for line in lines)
+        assert any("session_timeout" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("name", "argument", "said"),
     [
@@ -80,6 +103,8 @@ async def test_what_another_release_would_refuse() -> None:
         ("question.party", "nobody", "no client 'nobody'"),
         ("question.config", "nobody", "no client 'nobody'"),
         ("question.compat", "9.9", "9.9"),
+        ("question.diff", "/nowhere/to/be.pcap", "/nowhere/to/be.pcap"),
+        ("question.diff", "soon..later 1s..2s", "'soon' is no time"),
     ],
 )
 async def test_what_has_no_answer_says_why(name: str, argument: str, said: str) -> None:
