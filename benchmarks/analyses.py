@@ -12,7 +12,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -37,18 +37,22 @@ _EVERY = 3_000_000_000  # ns between two heartbeats of a member
 _HEARTBEAT = 12
 
 
-def measure(
-    file: Path, parts: Sequence[str], rounds: int, *, beside_tshark: bool
-) -> dict[str, dict[str, float]]:
-    """Return seconds by the clock, memory, and how many times as long as the table alone, by command."""
-    commands = {"table": [sys.executable, "-c", TABLE, str(file)]}
-    if beside_tshark:
-        commands["tshark"] = tshark_fields(file)
-    commands |= {part: [sys.executable, "-m", "kproxy", *COMMANDS[part], str(file)] for part in parts}
-    runs: dict[str, list[Any]] = {name: [] for name in commands}
-    measured(commands["table"])  # may compile byte code
+def commands_of(file: Path, parts: Sequence[str], *, beside_tshark: bool) -> dict[str, list[str]]:
+    """Return the commands that are measured, by what they are called."""
+    theirs = {"tshark": tshark_fields(file)} if beside_tshark else {}
+    return theirs | {part: [sys.executable, "-m", "kproxy", *COMMANDS[part], str(file)] for part in parts}
+
+
+def measure(file: Path, commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, dict[str, float]]:
+    """Return seconds by the clock, memory, and how many times as long as the table alone, by command.
+
+    They take turns with the table.
+    """
+    every: dict[str, Sequence[str]] = {"table": [sys.executable, "-c", TABLE, str(file)], **commands}
+    runs: dict[str, list[Any]] = {name: [] for name in every}
+    measured(every["table"])  # may compile byte code
     for _ in range(rounds):
-        for name, command in commands.items():
+        for name, command in every.items():
             runs[name].append(measured(command))
     return {
         name: {
@@ -137,7 +141,8 @@ def main() -> None:
         print("tshark is not installed: there is nothing to compare with", file=sys.stderr)
     file = made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
     commands = [part for part in parts if part in COMMANDS]
-    figures = measure(file, commands, options.rounds, beside_tshark=beside_tshark) if commands else {}
+    made_of = commands_of(file, commands, beside_tshark=beside_tshark)
+    figures = measure(file, made_of, options.rounds) if commands else {}
     told = story() if "story" in parts else {}
     if options.json:
         print(json.dumps(figures | ({"story": told} if told else {}), indent=2))

@@ -13,11 +13,11 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks import pipeline
-from benchmarks.captures import MB, MIB, TABLE, measured
+from benchmarks.analyses import measure
+from benchmarks.captures import MB, MIB
 
 
 class Question(NamedTuple):
@@ -41,28 +41,13 @@ QUESTIONS = {
 }
 
 
-def measure(file: Path, parts: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
-    """Return seconds by the clock, memory, and how many times as long as the table alone, by question."""
-    commands = {"table": [sys.executable, "-c", TABLE, str(file)]}
+def commands_of(file: Path, parts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the commands that are measured, by question."""
+    out = {}
     for part in parts:
         word, *options = QUESTIONS[part].command
-        commands[part] = [sys.executable, "-m", "kproxy", word, *options, str(file)]
-    runs: dict[str, list[Any]] = {name: [] for name in commands}
-    measured(commands["table"])  # may compile byte code
-    for _ in range(rounds):
-        for name, command in commands.items():
-            runs[name].append(measured(command))
-    return {
-        name: {
-            "wall_s": median(run.wall for run in each),
-            "cpu_s": median(run.cpu for run in each),
-            "rss": median(run.memory for run in each),
-            "times_table": median(
-                run.cpu / table.cpu for run, table in zip(each, runs["table"], strict=True)
-            ),
-        }
-        for name, each in runs.items()
-    }
+        out[part] = [sys.executable, "-m", "kproxy", word, *options, str(file)]
+    return out
 
 
 def missed(figures: dict[str, dict[str, float]]) -> list[str]:
@@ -111,7 +96,7 @@ def main() -> None:
         )
     parts = [name for name, each in QUESTIONS.items() if each.command[0] in (options.parts or words)]
     file = pipeline.capture(int(options.mb * MB), options.topics)
-    figures = measure(file, parts, options.rounds)
+    figures = measure(file, commands_of(file, parts), options.rounds)
     if options.json:
         print(json.dumps(figures, indent=2))
     else:

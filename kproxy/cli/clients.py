@@ -10,7 +10,7 @@ import click
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, with_progress
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options
-from kproxy.cli.reading import Reading, colored, tell_notes, terminal_width
+from kproxy.cli.reading import Reading, colored, conclude_unread, terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.clients.inventory import Client
@@ -85,7 +85,7 @@ class Clients:
         """Read the capture, and show its clients."""
         capture = self.reading.capture()
         found = self._chosen(self._clients(capture))
-        self.clean = self._conclude(capture)
+        self.clean = conclude_unread(capture)
         if self.as_json:
             self._print_json(found)
         elif self.config:
@@ -105,20 +105,6 @@ class Clients:
         for _ in with_progress(looked_into, lambda each: each.number, len(reader), "getting to know clients"):
             pass
         return clients.result()
-
-    def _conclude(self, capture: Capture) -> bool:
-        """Say on standard error what there is to say of the reading; return whether all was there and readable."""
-        import numpy as np
-
-        from captures.exchanges import Flag
-        from kproxy.cli.summary import Tally
-
-        tell_notes(capture)
-        orphans = np.count_nonzero(capture.table.column("flags") & np.uint16(Flag.ORPHAN))
-        clean = Tally(exchanges=len(capture.table), orphans=int(orphans)).clean(capture)
-        if not clean:
-            click.echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
-        return clean
 
     def _chosen(self, found: list[Client]) -> list[Client]:
         """Return the clients that were asked for.

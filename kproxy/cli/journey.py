@@ -10,7 +10,7 @@ import click
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, with_progress
 from kproxy.cli.group_option import chosen_groups, group_option
 from kproxy.cli.options import color_option, reading_options, utc_option
-from kproxy.cli.reading import Reading, colored, tell_notes, terminal_width
+from kproxy.cli.reading import Reading, colored, conclude_unread, terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.journey import JourneyResult, Sought
@@ -97,7 +97,7 @@ class JourneyCommand:
         journeys = Journeys(self.sought, reader.knowledge.topic_name, capture.table)
         for _ in with_progress(journeys.read(reader), lambda done: done, len(reader), "following records"):
             pass
-        self.clean = _conclude(capture)
+        self.clean = conclude_unread(capture)
         result = journeys.result(None if self.show_all else _JOURNEYS)
         if self.wanted:
             result = result.of_groups(chosen_groups(result.groups, self.wanted))
@@ -139,21 +139,6 @@ class JourneyCommand:
                 click.echo(line)
         if result.more:
             click.echo(f"\n… {words.counted(result.more, 'record')} more fit, --all shows them")
-
-
-def _conclude(capture: Capture) -> bool:
-    """Say on standard error what there is to say of the reading; return whether all was there and readable."""
-    import numpy as np
-
-    from captures.exchanges import Flag
-    from kproxy.cli.summary import Tally
-
-    tell_notes(capture)
-    orphans = np.count_nonzero(capture.table.column("flags") & np.uint16(Flag.ORPHAN))
-    clean = Tally(exchanges=len(capture.table), orphans=int(orphans)).clean(capture)
-    if not clean:
-        click.echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
-    return clean
 
 
 def _sought(

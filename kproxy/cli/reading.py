@@ -108,6 +108,21 @@ def tell_notes(capture: Capture) -> None:
         click.echo(f"kproxy: {note}", err=True)
 
 
+def conclude_unread(capture: Capture) -> bool:
+    """Do what :func:`conclude` does where only chosen fields were read, so that not every body was looked into."""
+    import numpy as np
+
+    from captures.exchanges import Flag
+    from kproxy.cli.summary import Tally
+
+    tell_notes(capture)
+    orphans = np.count_nonzero(capture.table.column("flags") & np.uint16(Flag.ORPHAN))
+    clean = Tally(exchanges=len(capture.table), orphans=int(orphans)).clean(capture)
+    if not clean:
+        click.echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
+    return clean
+
+
 def conclude(capture: Capture, tally: Tally, *, told: bool = False) -> bool:
     """Say on standard error what there is to say of a reading; return whether all was read and decoded.
 
