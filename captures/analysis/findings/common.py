@@ -10,7 +10,8 @@ from captures.analysis.topic_stats import place_of
 from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import ErrorFound, Names, words
-from captures.meaning.exchange import Body, inner, number
+from captures.meaning import exchange as exchange_meaning
+from captures.meaning.exchange import Body
 from dissectors.error_codes import error_name
 
 NS = 1_000_000_000
@@ -143,8 +144,7 @@ def replica_of(exchange: Exchange) -> int:
     """Return the ID of the broker that asks as a replica; -1 if it is none."""
     if exchange.api_key not in _ASKED_BY_REPLICAS:
         return -1
-    request = asked(exchange)
-    return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
+    return exchange_meaning.replica_of(asked(exchange))
 
 
 def plain(text: str) -> str:

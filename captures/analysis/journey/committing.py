@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from captures.analysis.journey.ledger import Ledger, Place
+from captures.analysis.journey.ledger import Ledger
 from captures.analysis.journey.model import Settled
 from captures.analysis.journey.sought import Sought
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, rows, text
-from captures.meaning.places import index, topic
+from captures.meaning.places import Place, index, topic
 
 OFFSET_COMMIT, END_TXN, TXN_OFFSET_COMMIT, SHARE_FETCH, SHARE_ACKNOWLEDGE = 8, 26, 28, 78, 79
 _INIT_PRODUCER_ID = 22

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from captures.analysis.journey.ledger import Place
 from captures.analysis.journey.sought import Sought
+from captures.meaning.places import Place
 from dissectors.records import Batch, Record
 
 MOST_FOUND = 10_000

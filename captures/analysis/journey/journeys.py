@@ -14,7 +14,7 @@ from captures.analysis.introductions import client_name
 from captures.analysis.journey.committing import Committing
 from captures.analysis.journey.fetching import Deliveries
 from captures.analysis.journey.found import Finds
-from captures.analysis.journey.ledger import Ledger, PartitionLog, Place, Sender
+from captures.analysis.journey.ledger import Ledger, PartitionLog, Sender
 from captures.analysis.journey.model import Journey
 from captures.analysis.journey.producing import Producing, Sent
 from captures.analysis.journey.sought import Sought
@@ -26,6 +26,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable
 from captures.exchanges.projected import ProjectedExchanges, ProjectedReader
 from captures.meaning import Names
 from captures.meaning.exchange import Body
+from captures.meaning.places import Place
 
 Int64s = NDArray[np.int64]
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 
 from captures.analysis.journey.covers import Ranges
 from captures.analysis.journey.logs import Layout, Log
-
-Place = tuple[str, int]
-"""Topic, by name, or by ID where no message has told the name yet, and partition."""
+from captures.meaning.places import Place
 
 SENDS = Layout(
     base="i8",

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from captures.analysis.introductions import client_name
-from captures.analysis.journey.ledger import Place
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, inner, items, rows, text
-from captures.meaning.places import topic
+from captures.meaning.places import Place, topic
 from dissectors import embedded
 
 OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_HEARTBEAT = 8, 11, 12, 13, 14, 68

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from captures.analysis.journey.found import Finds, counted
-from captures.analysis.journey.ledger import Ledger, Place
+from captures.analysis.journey.ledger import Ledger
 from captures.analysis.journey.sought import Sought
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import index, topic
+from captures.meaning.places import Place, index, topic
 
 
 class Sent(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.fetching import Deliveries
 from captures.analysis.journey.found import Found
-from captures.analysis.journey.ledger import Ledger, PartitionLog, Place
+from captures.analysis.journey.ledger import Ledger, PartitionLog
 from captures.analysis.journey.logs import Log, Rows
 from captures.analysis.journey.model import (
     Attempt,
@@ -24,6 +24,7 @@ from captures.analysis.journey.model import (
 from captures.analysis.journey.sought import Sought
 from captures.analysis.journey.transactions import Transactions
 from captures.analysis.journey.waits import consumers, deliveries_of
+from captures.meaning.places import Place
 
 _TRANSACTIONAL = 0x10
 _NEVER = 1 << 63

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.covers import Cover, Overlap, first_cover, rows_at
-from captures.analysis.journey.ledger import COMMITS, Ledger, PartitionLog, Place
+from captures.analysis.journey.ledger import COMMITS, Ledger, PartitionLog
 from captures.analysis.journey.logs import Log, Rows
 from captures.analysis.journey.model import Settled
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles, weighted
+from captures.meaning.places import Place
 
 Int64s = NDArray[np.int64]
 

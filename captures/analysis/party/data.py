@@ -20,13 +20,13 @@ from captures.analysis.party.stretches import Stretch
 from captures.exchanges import Exchange
 from captures.meaning import Names, places, words
 from captures.meaning.exchange import number
+from captures.meaning.places import Place
 from dissectors.records import Codec
 
 _CODECS = [codec.name.lower() for codec in Codec]
 _ACKS = {-1: "all", 0: "0", 1: "1"}
 _READ_COMMITTED = 1
 
-Place = tuple[str, int]
 _Of = tuple[tuple[str, str], Place]
 """Client and address, and partition."""
 
