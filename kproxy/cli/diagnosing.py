@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
-from time import monotonic
 
 import click
 
@@ -23,9 +22,9 @@ from captures.exchanges import Capture, Exchange, ExchangeReader
 from dissectors.knowledge import Knowledge
 from kproxy.cli.findings_text import FindingsText, verdict
 from kproxy.cli.notices import notice
+from kproxy.pace import Pace
 
 _EVERY = 1.0  # seconds between two looks at what was found
-_SHARE = 20  # a look may take this part of the time between two
 _GROWN = 10
 
 
@@ -75,20 +74,18 @@ class LiveFindings:
         self._least = least
         self._whole = whole
         self._told: dict[tuple[str, str], tuple[Severity, int]] = {}
-        self._next = 0.0
+        self._pace = Pace(_EVERY)
 
     def tell(self) -> None:
         """Tell what is new; does nothing if it was asked a moment ago."""
-        begin = monotonic()
-        if begin < self._next:
+        if not self._pace.due:
             return
-        now = self._capture.latest or None
-        for finding in self._diagnosis.findings(now=now, pending=self._pending()):
-            if finding.severity >= self._least and self._is_news(finding):
-                self._told[finding.key] = finding.severity, finding.count
-                self._tell(finding)
-        end = monotonic()
-        self._next = end + max(_EVERY, _SHARE * (end - begin))
+        with self._pace.step():
+            now = self._capture.latest or None
+            for finding in self._diagnosis.findings(now=now, pending=self._pending()):
+                if finding.severity >= self._least and self._is_news(finding):
+                    self._told[finding.key] = finding.severity, finding.count
+                    self._tell(finding)
 
     def _pending(self) -> list[Exchange]:
         """Return what members of groups wait for; it has no numbers yet."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from time import monotonic
 
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.analysis.groups.pending import pending_calls
 from captures.exchanges import Capture, Exchange
 from dissectors.knowledge import Knowledge
+from kproxy.pace import Pace
 
 SETTLED = 5_000_000_000
 """ns after its end, when it shows who consumes again and which commits failed; so long is waited before it is told."""
@@ -18,7 +18,6 @@ LONG = 5_000_000_000
 """ns after which a rebalance that goes on is told."""
 
 _EVERY = 1.0  # seconds between two looks
-_SHARE = 20  # a look may take this part of the time between two
 
 Tell = Callable[[GroupTimeline, Rebalance], None]
 
@@ -37,7 +36,7 @@ class LiveGroups:
         self._histories = GroupHistories(knowledge.topic_name, capture)
         self._running: set[Hashable] = set()
         self._told: Counter[Hashable] = Counter()
-        self._next = 0.0
+        self._pace = Pace(_EVERY)
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""
@@ -45,15 +44,13 @@ class LiveGroups:
 
     def look(self) -> None:
         """Tell what is new; does nothing if it was asked a moment ago."""
-        begin = monotonic()
-        if begin < self._next:
+        if not self._pace.due:
             return
-        now = self._capture.latest
-        pending = pending_calls(self._capture, self._knowledge)
-        for timeline in self._histories.result(now=now or None, pending=pending):
-            self._news(timeline, now)
-        end = monotonic()
-        self._next = end + max(_EVERY, _SHARE * (end - begin))
+        with self._pace.step():
+            now = self._capture.latest
+            pending = pending_calls(self._capture, self._knowledge)
+            for timeline in self._histories.result(now=now or None, pending=pending):
+                self._news(timeline, now)
 
     def conclude(self) -> list[GroupTimeline]:
         """Tell what was not told, as nothing comes any more; return the groups."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable
 from time import monotonic
 from typing import Generic, TypeVar
 
+from kproxy.pace import Pace
+
 T = TypeVar("T")
 
-_SHARE = 20
-"""So many times as long as telling takes, what was told stands."""
 _AGAIN = 0.5
 """Seconds between two looks whether it is time to tell anew."""
 
@@ -23,16 +23,15 @@ class Paced(Generic[T]):
     def __init__(self, told: T) -> None:
         self._told = told
         self._state: Hashable = None
-        self._next = 0.0
+        self._pace = Pace()
         self.current = True
         """Whether what is told is of the latest state that was asked for."""
 
     def get(self, state: Hashable, tell: Callable[[], T]) -> T:
         """Return what is told of a state, or of one before where it is too early to tell anew."""
-        began = monotonic()
-        if state != self._state and began >= self._next:
-            self._told, self._state = tell(), state
-            self._next = monotonic() + _SHARE * (monotonic() - began)
+        if state != self._state and self._pace.due:
+            with self._pace.step():
+                self._told, self._state = tell(), state
         self.current = state == self._state
         return self._told
 

@@ -25,7 +25,7 @@ SMALL = 1 << 12  # bytes: some packets at a time
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Findings are looked at whenever that is asked for."""
     monkeypatch.setattr("kproxy.cli.diagnosing._EVERY", 0)
-    monkeypatch.setattr("kproxy.cli.diagnosing._SHARE", 0)
+    monkeypatch.setattr("kproxy.pace._SHARE", 0)
 
 
 def told(
@@ -122,8 +122,8 @@ def test_what_grows_tenfold_or_is_graver_is_told_again() -> None:
 
 
 def test_it_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((0.0, 0.1, 0.5, 1.5, 2.2, 2.4, 5.0, 7.0, 7.1))
-    monkeypatch.setattr("kproxy.cli.diagnosing.monotonic", lambda: next(times))
+    times = iter((0.0, 0.0, 0.1, 0.5, 1.5, 2.2, 2.2, 2.4, 5.0, 7.0, 7.0, 7.1))
+    monkeypatch.setattr("kproxy.pace.monotonic", lambda: next(times))
     capture = open_capture(str(BLOCKED))
     reader = ExchangeReader(capture, live=True)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=[])

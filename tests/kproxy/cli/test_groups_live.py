@@ -24,7 +24,7 @@ SMALL = 1 << 12  # bytes: some packets at a time
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """News are looked for whenever that is asked for."""
     monkeypatch.setattr(groups_live, "_EVERY", 0)
-    monkeypatch.setattr(groups_live, "_SHARE", 0)
+    monkeypatch.setattr("kproxy.pace._SHARE", 0)
 
 
 def told(name: str) -> list[Rebalance]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy import pace
 from kproxy.tui.views import paced
 from kproxy.tui.views.paced import Paced
 
@@ -19,7 +20,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(paced, "monotonic", made)
+    for module in (pace, paced):
+        monkeypatch.setattr(module, "monotonic", made)
     return made
 
 
