@@ -8,7 +8,7 @@ not say which embedded protocol its assignments are in, a SaslAuthenticate does 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from dissectors.wire import ZERO_UUID
 
@@ -49,6 +49,19 @@ TOPIC_NAMES = {
 CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
+class Facts(NamedTuple):
+    """What was learned, to be handed to somebody else.
+
+    :ivar topics: topic ID -> name
+    :ivar groups: group -> protocol type and chosen protocol name
+    :ivar mechanisms: connection -> SASL mechanism
+    """
+
+    topics: dict[str, str]
+    groups: dict[str, tuple[str, str | None]]
+    mechanisms: dict[Hashable, str]
+
+
 class Knowledge:
     """Facts learned from exchanges, for the decoding of later ones.
 
@@ -59,6 +72,17 @@ class Knowledge:
         self._topics: dict[str, str] = {CLUSTER_METADATA_ID: "__cluster_metadata"}
         self._groups: dict[str, tuple[str, str | None]] = {}
         self._mechanisms: dict[Hashable, str] = {}
+
+    @property
+    def facts(self) -> Facts:
+        """All that was learned so far; a copy."""
+        return Facts(dict(self._topics), dict(self._groups), dict(self._mechanisms))
+
+    def add(self, facts: Facts) -> None:
+        """Take over what somebody else has learned; what is known already is replaced."""
+        self._topics |= facts.topics
+        self._groups |= facts.groups
+        self._mechanisms |= facts.mechanisms
 
     def topic_name(self, topic_id: str) -> str | None:
         """Return the name that a response has given to this topic ID."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.exchanges.framing import Before, Bools, Carry, Frames, Framing, Int64s
+from captures.exchanges.framing import Before, Bools, Carry, Frames, Framing, Int64s, Standing
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
 from dissectors.conversation.pairing import MAX_SILENT
@@ -176,10 +176,20 @@ class BulkPairing:
         }
         self._silent = {connection: mine for connection, mine in silent.items() if mine}
 
+    def standing(self, connection: int) -> Handover:
+        """Return where a connection stands that stays here."""
+        at_ends = [self._framing.standing(stream) for stream in (2 * connection, 2 * connection + 1)]
+        return self._stand(connection, at_ends, self._silent.get(connection, []))
+
+    def has_answered(self) -> Int64s:
+        """Return the connections here of which a request was answered."""
+        answered: Int64s = np.flatnonzero(self._latest[:, 1] >= 0)
+        return answered
+
     def waiting(self, connection: int) -> Int64s:
         """Return the rows of a connection's requests that wait for a response."""
-        rows: Int64s = self._waiting.row[self._waiting.connection == connection]
-        return rows
+        low, high = np.searchsorted(self._waiting.connection, (connection, connection + 1)).tolist()
+        return self._waiting.row[low:high]
 
     # ------------------------------------------------------------ headers
     def _least(self, stream: Int64s) -> Int64s:
@@ -314,22 +324,22 @@ class BulkPairing:
             for stream in (2 * connection, 2 * connection + 1):
                 now = self._framing.end(stream)
                 at_ends.append((before and before.of(stream)) or now)
-            positions = [end if carry is None else carry.position for carry, end in at_ends]
-            waiting = self.waiting(connection).tolist()
-            handovers.append(
-                Handover(
-                    connection,
-                    waiting,
-                    (positions[0], positions[1]),
-                    (at_ends[0].carry, at_ends[1].carry),
-                    self._silent.pop(connection, [])[-MAX_SILENT:],
-                    (int(self._latest[connection, 0]), int(self._latest[connection, 1])),
-                )
-            )
+            handovers.append(self._stand(connection, at_ends, self._silent.pop(connection, [])))
         if broken:
             kept = ~np.isin(self._waiting.connection, np.fromiter(broken, np.int64))
             self._waiting = _Waiting(self._waiting.connection[kept], self._waiting.row[kept])
         return handovers
+
+    def _stand(self, connection: int, at_ends: list[Standing], silent: list[int]) -> Handover:
+        positions = [end if carry is None else carry.position for carry, end in at_ends]
+        return Handover(
+            connection,
+            self.waiting(connection).tolist(),
+            (positions[0], positions[1]),
+            (at_ends[0].carry, at_ends[1].carry),
+            silent[-MAX_SILENT:],
+            (int(self._latest[connection, 0]), int(self._latest[connection, 1])),
+        )
 
     def hand_over(self, connections: set[int]) -> list[Handover]:
         """Give up connections for a reason seen elsewhere, before their segments of a block are fed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from captures.exchanges.table import ExchangeTable, Flag
 from captures.exchanges.turns import Turns
 from captures.names import Names
 from captures.packets import (
+    AddressBook,
     Connections,
     PacketBlock,
     SegmentBlock,
@@ -49,6 +50,24 @@ _LATE = 1_000_000_000
 Progress = Callable[[int, int | None], None]
 
 
+class Packets(Protocol):
+    """What reads the packets of a capture, and tells of it what :class:`~captures.packets.PacketReader` does."""
+
+    @property
+    def addresses(self) -> AddressBook: ...
+
+    @property
+    def statistics(self) -> Statistics: ...
+
+    @property
+    def secrets(self) -> list[bytes]: ...
+
+    @property
+    def done(self) -> int: ...
+
+    def __iter__(self) -> Iterator[PacketBlock]: ...
+
+
 @dataclass(slots=True)
 class FrameBytes:
     """The bytes of a frame, as far as they were captured.
@@ -69,9 +88,16 @@ class Capture:
     """One capture file, read as far as the exchange table.
 
     :param block_size: how much of the file is read at a time, in bytes; the table does not depend on it
+    :param packets: reads the packets, if not all of the source are to be read
     :ivar table: the exchanges
     :ivar index: where the bytes of the streams are
     :ivar connections: the TCP connections
+    :ivar assembler: puts their packets together
+    :ivar in_step: holds back what is ahead of the other direction
+    :ivar bulk: the fast way to exchanges
+    :ivar singles: the thorough way, for each connection that took it
+    :ivar limits: API key -> (lowest, highest) request version
+    :ivar ordinary: which connections take the fast way; connections that came since the last packet are not in it
     :ivar statistics: what the packet reader met
     :ivar skipped: stretches of streams that belong to no frame, and why
     :ivar foreign: connections that are not Kafka, and what they look like
@@ -84,19 +110,26 @@ class Capture:
         take it too
     """
 
-    def __init__(self, source: Source, block_size: int = BLOCK_SIZE, *, keylog: KeyLog | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        block_size: int = BLOCK_SIZE,
+        *,
+        keylog: KeyLog | None = None,
+        packets: Packets | None = None,
+    ) -> None:
         self.source = source
         self.table = ExchangeTable()
         self.index = SegmentIndex(source)
-        self._packets = read_packets(source, block_size)
-        self._assembler = TcpAssembler(self.index)
-        self._in_step = InStep()
+        self._packets: Packets = read_packets(source, block_size) if packets is None else packets
+        self.assembler = TcpAssembler(self.index)
+        self.in_step = InStep()
         self._keylog = KeyLog() if keylog is None else keylog
-        self.decryption = Decryption(source, self.index, self._assembler.connections, self._keylog)
-        self._limits = version_limits()
-        self._bulk = BulkPairing(self.table, self._limits, MAX_FRAME)
-        self._singles: dict[int, SingleConnection] = {}
-        self._ordinary = np.zeros(0, np.bool_)
+        self.decryption = Decryption(source, self.index, self.assembler.connections, self._keylog)
+        self.limits = version_limits()
+        self.bulk = BulkPairing(self.table, self.limits, MAX_FRAME)
+        self.singles: dict[int, SingleConnection] = {}
+        self.ordinary = np.zeros(0, np.bool_)
         self._swapped: set[int] = set()
         """Connections whose direction 1 is the client's, of those that were forgotten."""
         self._secrets = 0
@@ -115,7 +148,12 @@ class Capture:
     @property
     def connections(self) -> Connections:
         """The TCP connections met so far."""
-        return self._assembler.connections
+        return self.assembler.connections
+
+    @property
+    def addresses(self) -> AddressBook:
+        """The endpoints met so far."""
+        return self._packets.addresses
 
     @property
     def statistics(self) -> Statistics:
@@ -133,10 +171,10 @@ class Capture:
         :raises CaptureError: if it is not a capture file
         """
         for block in self._packets:
-            self._take(block)
+            self.take(block)
             if progress is not None:
                 progress(self._packets.done, self.source.expected)
-        self._end()
+        self.end()
 
     def updates(self) -> Iterator[Int64s]:
         """Read on, block by block, and yield the rows of the table that each block has completed.
@@ -150,10 +188,10 @@ class Capture:
         """
         for block in self._packets:
             with self.turns:
-                self._take(block)
+                self.take(block)
                 yield self._completed(int(block.time[-1]) if len(block) else 0)
         with self.turns:
-            self._end()
+            self.end()
             yield self.table.in_order(self.unfinished_rows())
 
     def unfinished_rows(self) -> Int64s:
@@ -192,46 +230,48 @@ class Capture:
         renumbered = table.keep(kept)
         self._unfinished = renumbered[self._unfinished]
         self._seen = int(np.count_nonzero(kept[: self._seen]))
-        self._bulk.renumber(renumbered)
+        self.bulk.renumber(renumbered)
         self.notes.renumber(renumbered)
         self.notes.forget(before)
-        for single in self._singles.values():
+        for single in self.singles.values():
             single.renumber(renumbered)
-        singles = np.array(list(self._singles), np.int64)
+        singles = np.array(list(self.singles), np.int64)
         self._close(singles[self.connections.closed_before(singles, before)].tolist())
         self.index.forget(before)
         self.decryption.forget(before)
         return renumbered
 
-    def _take(self, block: PacketBlock) -> None:
+    def take(self, block: PacketBlock) -> None:
+        """Take in the next packets, as :meth:`read` does with those of the capture."""
         if len(block):
             self.latest = max(self.latest, int(block.time[-1]))
         samples = self.notes.read(block.comments, self.latest)
-        segments = self._assembler.feed(block)
+        segments = self.assembler.feed(block)
         self.samples.take(block, samples)
         while self._secrets < len(self._packets.secrets):
             self._keylog.add(self._packets.secrets[self._secrets])
             self._secrets += 1
-        in_step = self._in_step.feed(segments, self._assembler.waiting)
+        in_step = self.in_step.feed(segments, self.assembler.waiting)
         self._feed(self.decryption.feed(in_step))
         self._mark_conflicts(in_step.stream)
 
-    def _end(self) -> None:
-        last = self._in_step.feed(self._assembler.finish(), {})
+    def end(self) -> None:
+        """Take notice that no more packets come."""
+        last = self.in_step.feed(self.assembler.finish(), {})
         self._feed(self.decryption.feed(last))
         self._feed(self.decryption.finish(last))
         self._finish()
         self._mark_conflicts(np.arange(len(self.connections.streams)))
 
     def _mark_conflicts(self, went_on: Int64s) -> None:
-        conflicts, self._assembler.conflicts = self._assembler.conflicts, []
+        conflicts, self.assembler.conflicts = self.assembler.conflicts, []
         tls = self.decryption.tls  # positions there are those of decrypted bytes
         self._conflicts.mark((each for each in conflicts if each.stream >> 1 not in tls), went_on)
 
     # ------------------------------------------------------------ the two ways through
     def _feed(self, block: SegmentBlock) -> None:
         connections = self.connections
-        self._ordinary = np.append(self._ordinary, np.zeros(len(connections) - len(self._ordinary), np.bool_))
+        self.ordinary = np.append(self.ordinary, np.zeros(len(connections) - len(self.ordinary), np.bool_))
         if not len(block) and not len(block.gaps):
             return
         self.notes.place(block)
@@ -249,63 +289,63 @@ class Capture:
         :param given_up: those that the bulk way has tried in this block, and which it does not get again
         """
         connections = rest.connections()
-        for connection in connections[~self._ordinary[connections]].tolist():
+        for connection in connections[~self.ordinary[connections]].tolist():
             single = self._single(connection)
             handover = single.feed(rest, to_the_end=connection in given_up)
             if handover is not None:
-                self._bulk.take_over(handover, single.client_direction)
-                self._ordinary[connection] = True
+                self.bulk.take_over(handover, single.client_direction)
+                self.ordinary[connection] = True
 
     def _feed_bulk(self, rest: Rest, given_up: set[int]) -> None:
         """Feed the ordinary connections, each up to its next gap; what is not ordinary any more is given up."""
-        rows = rest.before_gaps() & self._ordinary[rest.connection]
+        rows = rest.before_gaps() & self.ordinary[rest.connection]
         if rows.any():
-            handovers = self._bulk.feed(rest.block, rest.memory, rest.places, rows)
+            handovers = self.bulk.feed(rest.block, rest.memory, rest.places, rows)
             given_up.update(handover.connection for handover in handovers)
             rest.rows &= ~rows
             for handover in handovers:
                 self._take_over(handover)
                 rest.rows |= rows & (rest.connection == handover.connection)
         gaps = rest.with_gaps()
-        for handover in self._bulk.hand_over(set(gaps[self._ordinary[gaps]].tolist())):
+        for handover in self.bulk.hand_over(set(gaps[self.ordinary[gaps]].tolist())):
             self._take_over(handover)
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Let connections take the fast way that begin in this block with both handshakes and a request."""
         connections = self.connections
         for new in np.unique(connection).tolist():
-            if new in self._singles or self._ordinary[new]:
+            if new in self.singles or self.ordinary[new]:
                 continue
             seen = connections.streams.syn_seen[2 * new : 2 * new + 2]
             if bool(connections.client_known[new]) and bool(seen.all()):
-                self._ordinary[new] = True
-                self._bulk.admit(new)
+                self.ordinary[new] = True
+                self.bulk.admit(new)
             else:
                 self._single(new)
 
     def _single(self, connection: int) -> SingleConnection:
-        single = self._singles.get(connection)
+        single = self.singles.get(connection)
         if single is None:
-            single = self._singles[connection] = SingleConnection(
+            single = self.singles[connection] = SingleConnection(
                 connection,
                 self.table,
                 self.decryption.index_of(connection),
-                self._limits,
+                self.limits,
                 client_known=bool(self.connections.client_known[connection]),
                 whole=bool(self.connections.streams.syn_seen[2 * connection : 2 * connection + 2].all()),
             )
         return single
 
     def _take_over(self, handover: Handover) -> None:
-        self._ordinary[handover.connection] = False
+        self.ordinary[handover.connection] = False
         self._single(handover.connection).adopt(handover)
 
     def _finish(self) -> None:
-        rows, handovers = self._bulk.finish()
+        rows, handovers = self.bulk.finish()
         self.table.mark(rows, Flag.UNANSWERED)
         for handover in handovers:
             self._take_over(handover)
-        for single in self._singles.values():
+        for single in self.singles.values():
             self._finish_single(single)
         with_exchanges = set(self.table.column("connection").tolist())
         for connection in self.decryption.tls:
@@ -318,10 +358,10 @@ class Capture:
 
     def _close(self, connections: list[int]) -> None:
         """Finish connections of which no more comes."""
-        for handover in self._bulk.hand_over({each for each in connections if self._ordinary[each]}):
+        for handover in self.bulk.hand_over({each for each in connections if self.ordinary[each]}):
             self._take_over(handover)
         for connection in connections:
-            single = self._singles.pop(connection)
+            single = self.singles.pop(connection)
             self._finish_single(single)
             if single.client_direction:
                 self._swapped.add(connection)
@@ -339,7 +379,7 @@ class Capture:
     # ------------------------------------------------------------ what views ask for
     def client_stream(self, connection: int) -> int:
         """Return the stream that carries the requests of a connection."""
-        single = self._singles.get(connection)
+        single = self.singles.get(connection)
         return 2 * connection + (connection in self._swapped if single is None else single.client_direction)
 
     def endpoints(self, connection: int) -> tuple[str, str]:

@@ -187,6 +187,10 @@ class Framing:
         if carry is not None:
             self._carries[stream] = carry
 
+    def standing(self, stream: int) -> Standing:
+        """Return where a stream stands."""
+        return Standing(self._carries.get(stream), int(self._ends[stream]))
+
     def end(self, stream: int) -> Standing:
         """Forget a stream; return where it stood."""
         return Standing(self._carries.pop(stream, None), int(self._ends[stream]))

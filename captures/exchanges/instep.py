@@ -35,6 +35,14 @@ class InStep:
     def __init__(self) -> None:
         self._held: _Held | None = None
 
+    @property
+    def holding(self) -> list[int]:
+        """The streams of which something is held back."""
+        if self._held is None:
+            return []
+        streams: list[int] = np.unique(np.concatenate((self._held.rows[0], self._held.gaps[0]))).tolist()
+        return streams
+
     def feed(self, block: SegmentBlock, waiting: dict[int, int]) -> SegmentBlock:
         """Return what may be read of a block and of what was held before, as one block.
 

@@ -144,6 +144,17 @@ class SingleConnection:
             self._begin(0)
 
     # ------------------------------------------------------------ in
+    def stand_by(self, client_direction: int) -> None:
+        """Leave the connection to the bulk way, with which it is already, until that gives it up."""
+        self.client_direction = client_direction
+        self._forget_all()
+        self._with_bulk = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether both directions were captured from their first byte on."""
+        return self._whole
+
     def adopt(self, handover: Handover) -> None:
         """Go on where the bulk way left off: requests in flight, and unfinished frames of both directions."""
         self._with_bulk = False

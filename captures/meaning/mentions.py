@@ -13,7 +13,7 @@ from typing import NamedTuple
 from captures.meaning import places
 from captures.meaning.exchange import Body, Names, items
 from captures.meaning.payload import headers
-from captures.meaning.plans import Choice, Side, layouts, members, paths, plan, struct_of, walk
+from captures.meaning.plans import Choice, Plan, Side, layouts, members, paths, plan, struct_of, walk
 from dissectors import wire
 
 FIND_COORDINATOR = 10
@@ -103,8 +103,7 @@ def topics_in(
     out: dict[str, list[int]] = {}
     if not body:
         return out
-    choice = _topic_choice(key, side)
-    for struct, fields in walk(plan(choice, key, version, side), body):
+    for struct, fields in walk(topic_plan(key, version, side), body):
         for field in fields:
             if not field:
                 _add_topic(out, struct, names)
@@ -114,6 +113,11 @@ def topics_in(
                 for name in items(struct, field):
                     out.setdefault(name, [])
     return out
+
+
+def topic_plan(key: int, version: int, side: Side) -> Plan:
+    """Return the plan to what names topics: fields of a struct, and "" for a struct that is about one itself."""
+    return plan(_topic_choice(key, side), key, version, side)
 
 
 def _topic_choice(key: int, side: Side) -> Choice:

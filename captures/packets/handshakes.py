@@ -51,6 +51,14 @@ class Handshakes:
             return self._current[pair], replaced
         return self._apply_changes(before[pair], pair, changes), replaced
 
+    def enter(self, connection: int) -> None:
+        """Let packets between the endpoints of a connection belong to it from now on."""
+        a, b = int(self.connections.a[connection]), int(self.connections.b[connection])
+        pair, fresh = self._pairs.ids(np.array([min(a, b) << 31 | max(a, b)], np.int64))
+        if len(fresh):
+            self._current = np.append(self._current, np.int64(-1))
+        self._current[pair[0]] = connection
+
     @staticmethod
     def _apply_changes(connection: Int64s, pair: Int64s, changes: list[tuple[int, int, int]]) -> Int64s:
         """Put each change (pair, row, connection) into effect for that pair, from that row on."""

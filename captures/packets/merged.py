@@ -11,7 +11,7 @@ are not TCP count with the TCP packet that follows them in their file, or, behin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -106,13 +106,21 @@ class JoinedReader:
 
     What it tells is that of :class:`PacketReader`, over all files.
 
+    :param kind: makes what reads the packets of one file
+    :param files: numbers of the files that are read; default: all
     :ivar source: the capture
     :ivar addresses: the endpoints met so far
     :ivar interfaces: the interfaces met so far; a file goes on with those of one that has ended, if they are alike
     :ivar secrets: TLS key logs (NSS format) embedded in the files, met so far
     """
 
-    def __init__(self, source: JoinedSource, block_size: int, kind: type[PacketReader]) -> None:
+    def __init__(
+        self,
+        source: JoinedSource,
+        block_size: int,
+        kind: Callable[..., PacketReader] = PacketReader,
+        files: range | None = None,
+    ) -> None:
         self.source = source
         self.addresses = AddressBook()
         self.interfaces: list[Interface] = []
@@ -120,10 +128,11 @@ class JoinedReader:
         self._kind = kind
         self._block_size = block_size
         self._fragments = FragmentStore()
-        self._opened = 0
+        self._opened = 0 if files is None else files.start
+        self._stop = None if files is None else files.stop
         self._cursors: list[_Cursor] = []
-        # nobody knows yet which files a live capture will have
-        comparing = source.clocks is None and not source.live
+        # nobody knows yet which files a live capture will have; of some of many only some packets are seen
+        comparing = source.clocks is None and not source.live and files is None
         self._clocks = Clocks(self.addresses, source.files) if comparing else None
         self._copies = Copies()
         self._number = 0
@@ -153,7 +162,7 @@ class JoinedReader:
 
     # ------------------------------------------------------------ the merge
     def _read(self) -> Iterator[PacketBlock]:
-        while self._cursors or self._opened < len(self.source.files):
+        while self._cursors or self._opened < self._known:
             limit = min([self._next_file(), *(cursor.end for cursor in self._cursors)])
             taking = [(cursor, stop) for cursor in self._cursors if (stop := cursor.stop(limit)) > cursor.row]
             if taking:
@@ -168,9 +177,14 @@ class JoinedReader:
             self.source.clocks = self._clocks.compare()
         self.source.copies = self._copies.count
 
+    @property
+    def _known(self) -> int:
+        """How many files there are, or up to which they are read."""
+        return len(self.source.files) if self._stop is None else self._stop
+
     def _next_file(self) -> tuple[int, int]:
         """Where the next file begins that is not open yet."""
-        if self._opened == len(self.source.files):
+        if self._opened == self._known:
             return _NEVER, _NEVER
         time = self.source.files[self._opened].first_time
         return (_NEVER if time is None else time), self._opened

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -56,6 +56,25 @@ def recognise(source: Source, statistics: Statistics) -> _Format:
     raise NotACapture(source.path, 0, reason)
 
 
+class Part(NamedTuple):
+    """The records of a file whose headers begin in a range of its bytes.
+
+    :ivar begin: offset of the first byte; a record is looked for from there on, by its looks
+    :ivar end: offset behind the last byte
+    :ivar known: whether a record is known to begin at ``begin``
+    :ivar first_block: bytes that are read first; then twice as many each time, up to the block size. 0 for that at once
+    """
+
+    begin: int = 0
+    end: int = 1 << 62
+    known: bool = False
+    first_block: int = 0
+
+
+WHOLE = Part()
+"""All of a file."""
+
+
 class PacketReader:
     """Iterates over the packets of a capture, a :class:`PacketBlock` at a time.
 
@@ -64,10 +83,13 @@ class PacketReader:
 
     :param addresses: endpoints met in files before, to be numbered on
     :param fragments: IP fragments that wait for others, of files before
+    :param part: which part of the file is read
     :ivar source: the capture
     :ivar addresses: the endpoints met so far
     :ivar statistics: what was met so far
     :ivar done: bytes of the capture that were gone through
+    :ivar begin: where the first record of the part begins, known once it is read
+    :ivar end: where the record behind the last one of the part begins, likewise
     """
 
     def __init__(
@@ -77,12 +99,15 @@ class PacketReader:
         *,
         addresses: AddressBook | None = None,
         fragments: FragmentStore | None = None,
+        part: Part = WHOLE,
     ) -> None:
         self.source = source
         self.addresses = AddressBook() if addresses is None else addresses
         self.statistics = Statistics()
         self.done = 0
+        self.begin = self.end = 0
         self._block_size = max(block_size, _MIN_BLOCK)
+        self._part = part
         self._format: _Format | None = None
         if not source.live:
             self._recognised()
@@ -118,10 +143,11 @@ class PacketReader:
     def _read(self) -> Iterator[PacketBlock]:
         if self.source.live and not self.source.wait_for(1) and self.source.stopped:
             return
-        layout = self._recognised()
-        position, size = layout.start, self._block_size
-        while True:
-            data, end = self._load(position, size)
+        layout, part = self._recognised(), self._part
+        position = self.begin = self.end = self._first(layout)
+        block_size, needed = min(part.first_block or self._block_size, self._block_size), 0
+        while position < part.end:
+            data, end = self._load(position, max(min(block_size, part.end - position), needed))
             if not end:
                 break
             parsed = layout.parse(data, 0, end)
@@ -131,21 +157,43 @@ class PacketReader:
                 if len(block) or block.comments:
                     yield block
             position += parsed.end
-            size = self._block_size
+            block_size, needed = min(2 * block_size, self._block_size), 0
             if parsed.damaged:
                 found = self._skip_damage(data[parsed.end :], end - parsed.end, position, parsed.damaged)
                 if found is None:
+                    position = self.source.size
                     break
                 position = found
             elif not parsed.end:  # the first record is not whole
                 wanted = _record_size(data, end, layout)
                 if not self.source.wait_for(position + wanted):
                     if not self.source.stopped:
-                        self._note(position, 0, f"the file ends inside packet {self.statistics.packets + 1}")
+                        self._note(position, 0, f"the file ends inside {self._next_packet()}")
+                    position = self.source.size
                     break
-                size = max(size, wanted)
-        if self.source.damage:
+                needed = wanted
+        self.end = max(position, self.begin)
+        if self.source.damage and part is WHOLE:
             self._note(self.source.size, 0, self.source.damage)
+
+    def _next_packet(self) -> str:
+        """Return what to call the packet behind those that were read: of a part nobody knows how many came before."""
+        return f"packet {self.statistics.packets + 1}" if self._part is WHOLE else "a packet"
+
+    def _first(self, layout: _Format) -> int:
+        """Where the first record of the part begins."""
+        part = self._part
+        if part.known or part.begin <= layout.start:
+            return max(part.begin, layout.start)
+        position, window = part.begin, _CONTEXT
+        while True:
+            data, end = self._load(position, window)
+            found = resync(data, 0, end, layout) if end else 0
+            if found >= 0:
+                return position + found
+            if position + end >= self.source.size:
+                return self.source.size
+            position, window = position + max(end - layout.base, 1), self._block_size
 
     def _block(self, data: Bytes, position: int, parsed: Parsed) -> PacketBlock:
         records = parsed.records

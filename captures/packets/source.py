@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from captures.packets.errors import CaptureError, Dropped
 from captures.packets.feeds import (
@@ -186,7 +186,7 @@ class Source:
         """Give the file descriptors back. Happens by itself when the source is forgotten."""
         self._give_back()
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -64,11 +64,13 @@ class TcpAssembler:
     :param index: where to note the place of every segment; needed to compare retransmitted bytes
     :ivar connections: all connections met so far
     :ivar conflicts: bytes that came again with other content than at first; the caller takes them away
+    :ivar stream: the stream of each packet of the latest block
     """
 
     def __init__(self, index: SegmentIndex | None = None) -> None:
         self.connections = Connections()
         self.conflicts: list[Conflict] = []
+        self.stream: Int64s = np.empty(0, np.int64)
         self._index = index
         self._handshakes = Handshakes(self.connections)
         self._disorder = Disorder(self.connections.streams)
@@ -81,7 +83,7 @@ class TcpAssembler:
         self._source = block.source
         known = len(self.connections)
         connection, replaced = self._handshakes.connections_of(block)
-        stream = connection * 2 + (block.src != self.connections.a[connection])
+        stream = self.stream = connection * 2 + (block.src != self.connections.a[connection])
         ended = [2 * old + side for old in replaced for side in (0, 1)]
         self._reassemble(block, stream, ended)
         self._summarise(block, connection, stream)
@@ -98,6 +100,20 @@ class TcpAssembler:
     def waiting(self) -> dict[int, int]:
         """Streams that wait behind a hole, each with the number of the first packet that does."""
         return self._disorder.waiting
+
+    @property
+    def disordered(self) -> list[int]:
+        """Streams of which packets wait, for whatever reason."""
+        return list(self._disorder.orders)
+
+    def enter(self, a: int, b: int, generation: int, time: int, number: int) -> int:
+        """Add a connection that another assembler has begun to reassemble; returns its id.
+
+        The caller fills its columns. Packets between these endpoints belong to it from now on.
+        """
+        new = self.connections.add(a, b, generation, time, number)
+        self._handshakes.enter(new)
+        return new
 
     # -- reassembly
 

@@ -24,8 +24,10 @@ from kproxy.cli.open import open_
 from kproxy.cli.proxy import proxy
 from kproxy.cli.read import read
 from kproxy.cli.replay import replay
+from kproxy.cli.report import report
 from kproxy.cli.sniff import sniff
 from kproxy.cli.stats import stats
+from kproxy.cli.write_tables import write_tables
 
 # numpy's linear algebra, which nothing here uses, starts a thread for each processor; these spin for a while
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -42,6 +44,7 @@ Examples:
   kproxy stats kafka.pcap                    what it adds up to: APIs, clients, topics ...
   kproxy groups kafka.pcap                   why groups rebalanced, and what it cost
   kproxy export kafka.pcap -o group.mmd      a picture; also .pcapng .jsonl .csv .parquet
+  kproxy tables /var/tmp/ring -o tables      all of it as Parquet tables, for SQL
   kproxy read /var/tmp/ring                  rotated files are one capture
   tcpdump -w - port 9092 | kproxy read -     from a pipe
   kproxy proxy -b kafka1:9092                the live proxy, on 127.0.0.1:9092
@@ -87,4 +90,6 @@ main.add_command(api_versions)
 main.add_command(compat)
 main.add_command(diff)
 main.add_command(export)
+main.add_command(report)
+main.add_command(write_tables)
 main.add_command(completion)

@@ -30,6 +30,7 @@ class Diagnosis:
     :param names: tells names of topic IDs
     :param limits: thresholds that differ from their defaults: ``rule.name`` -> value
     :param rules: which ones; all of them by default
+    :param with_groups: whether the groups are followed though none of the rules looks at them
     :ivar groups: the groups' histories, made on the way
     """
 
@@ -40,8 +41,10 @@ class Diagnosis:
         *,
         limits: Mapping[str, float] | None = None,
         rules: Sequence[type[Rule]] = RULES,
+        with_groups: bool = True,
     ) -> None:
         self.groups = GroupHistories(names, capture)
+        self._with_groups = with_groups or any(rule.of_groups for rule in rules)
         self._timelines: list[GroupTimeline] | None = None
         scene = Scene(capture=capture, names=names, told=self._told, limits=limits or {})
         self._rules = [rule(scene) for rule in rules]
@@ -53,7 +56,8 @@ class Diagnosis:
 
     def add(self, exchange: Exchange) -> None:
         """Show one exchange to the rules that want to see it."""
-        self.groups.add(exchange)
+        if self._with_groups:
+            self.groups.add(exchange)
         key = -1 if exchange.api_key is None else exchange.api_key
         for add in self._by_key.get(key, self._always):
             add(exchange)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_group
 from captures.analysis.findings.common import one_of, some_of
@@ -25,6 +25,8 @@ _OF_TOPICS = [api_name(key) for key in sorted(OF_TOPICS)]
 
 class GroupRule(Rule):
     """Finds something in each group's timeline."""
+
+    of_groups: ClassVar[bool] = True
 
     def findings(self) -> Iterator[Finding]:
         """Yield what was found so far."""

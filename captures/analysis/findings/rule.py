@@ -101,6 +101,7 @@ class Rule:
     :cvar severity: of what it finds, unless it says otherwise
     :cvar apis: keys of the APIs whose exchanges it is shown; None for all, empty for none
     :cvar thresholds: bounds that it depends on
+    :cvar of_groups: whether it looks at the groups' timelines
     """
 
     name: ClassVar[str]
@@ -109,6 +110,7 @@ class Rule:
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = frozenset()
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
+    of_groups: ClassVar[bool] = False
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene

@@ -19,6 +19,8 @@ from captures.meaning import Names
 from captures.meaning.exchange import number, text
 from captures.meaning.places import Place, rows_by_place
 
+NEEDED = MEMBERSHIP | {FETCH, SHARE_FETCH, OFFSET_COMMIT, TXN_OFFSET_COMMIT}
+"""APIs whose exchanges tell who fetches what; others need not be added."""
 PAUSE = 200_000_000
 """ns without a fetch that end a run. A client that fetches without pause sends its next Fetch in a few ms."""
 MOST_RUNS = 64

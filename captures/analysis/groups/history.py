@@ -13,11 +13,12 @@ and fill in all but four things, which are the same for all kinds and come after
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
+from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
 from captures.analysis.groups.consumption import Consumption
 from captures.analysis.groups.coordinators import Coordinators
 from captures.analysis.groups.effects import fill_effects
@@ -33,6 +34,10 @@ from captures.meaning import Names
 
 _NOT_THE_COORDINATOR = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR"""
+
+
+NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION
+"""APIs whose exchanges tell something of groups; others need not be added."""
 
 
 class GroupHistories:
@@ -53,6 +58,11 @@ class GroupHistories:
         self._consumption = Consumption(names)
         self._silences = Silences(capture)
         self._latest = 0
+
+    @property
+    def calls(self) -> Mapping[str, GroupCalls]:
+        """What was said to each group so far, by its name."""
+        return self._groups
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""

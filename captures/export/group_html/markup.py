@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 
 _VOID = frozenset({"meta", "br"})
@@ -39,6 +40,37 @@ def escaped(text: str) -> Markup:
     return Markup(
         escape("".join([each if each.isprintable() or each == "\n" else "\ufffd" for each in text]))
     )
+
+
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str | Markup]], right: set[int] | None = None
+) -> Markup:
+    """Return a table; columns that are empty all the way down are left out.
+
+    :param right: columns that are set flush right, as numbers are
+    """
+    every = list(rows)
+    kept = [at for at in range(len(head)) if any(row[at] for row in every)]
+    side = {at: "right" if right and at in right else None for at in kept}
+    first = tag("tr", *[tag("th", head[at], class_=side[at]) for at in kept])
+    lines = [tag("tr", *[tag("td", row[at], class_=side[at]) for at in kept]) for row in every]
+    return tag("div", tag("table", tag("thead", first), tag("tbody", *lines)), class_="wide")
+
+
+def document(title: str, body: Markup, style: str, *, more: Sequence[Markup] = ()) -> str:
+    """Return a page that stands by itself.
+
+    :param more: what else its head has
+    """
+    head = together(
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        *more,
+        tag("title", title),
+        tag("style", Markup(style)),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
 
 
 def _attribute(value: str | float) -> str:

@@ -22,7 +22,7 @@ from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import Certainty, GroupTimeline, Rebalance
 from captures.export.group_html.legend import legend
 from captures.export.group_html.markers import Numbered
-from captures.export.group_html.markup import Markup, tag, together
+from captures.export.group_html.markup import Markup, document, table, tag, together
 from captures.export.group_html.picture import picture
 from captures.export.group_html.style import STYLE
 from captures.meaning import words
@@ -59,14 +59,7 @@ def page(
         *_contents(told, zone),
         *[part for section in sections for part in section],
     )
-    head = together(
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", title),
-        tag("style", Markup(STYLE)),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
+    return document(title, body, STYLE)
 
 
 def _contents(told: Sequence[Told], zone: tzinfo | None) -> Iterator[Markup]:
@@ -189,7 +182,7 @@ class _Section:
         head = ["#", "time", counter_of(self._timeline.kind), "took", "trigger", "who", "certainty"]
         head += ["moved", "stopped", "longest", "twice", "commits failed"]
         rows = [self._overview_row(each) for each in self._numbered]
-        return together(tag("h3", "In one table"), _table(head, rows, right={0, 3, 7, 8, 9, 10, 11}))
+        return together(tag("h3", "In one table"), table(head, rows, right={0, 3, 7, 8, 9, 10, 11}))
 
     def _overview_row(self, each: Numbered) -> list[str | Markup]:
         told = each.told
@@ -224,7 +217,7 @@ class _Section:
         ]
         if rows:
             yield tag("h3", "Commits that failed")
-            yield _table(["time", "member", "error", "exchange", "rebalance"], rows)
+            yield table(["time", "member", "error", "exchange", "rebalance"], rows)
 
     def _members(self) -> Iterator[Markup]:
         rows: list[list[str | Markup]] = [
@@ -255,7 +248,7 @@ class _Section:
                 "session",
             ]
             yield tag("h3", "Members")
-            yield _table([*head, "from", "to", ""], rows)
+            yield table([*head, "from", "to", ""], rows)
 
 
 def _list(found: Iterable[Fact]) -> Markup:
@@ -266,18 +259,6 @@ def _list(found: Iterable[Fact]) -> Markup:
         for part in (tag("dt", fact.title), tag("dd", fact.text, class_=fact.tone.value))
     ]
     return tag("dl", *parts) if parts else Markup("")
-
-
-def _table(
-    head: Sequence[str], rows: Iterable[Sequence[str | Markup]], right: set[int] | None = None
-) -> Markup:
-    """Return a table; columns that are empty all the way down are left out."""
-    every = list(rows)
-    kept = [at for at in range(len(head)) if any(row[at] for row in every)]
-    side = {at: "right" if right and at in right else None for at in kept}
-    first = tag("tr", *[tag("th", head[at], class_=side[at]) for at in kept])
-    lines = [tag("tr", *[tag("td", row[at], class_=side[at]) for at in kept]) for row in every]
-    return tag("div", tag("table", tag("thead", first), tag("tbody", *lines)), class_="wide")
 
 
 def _count(count: int) -> str:

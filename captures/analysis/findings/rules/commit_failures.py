@@ -90,6 +90,7 @@ class CommitFailures(Rule):
     )
     severity = Severity.MEDIUM
     apis = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
+    of_groups = True
     thresholds = (
         Threshold(
             "stuck", 30_000, Unit.MILLISECONDS, "how long no commit of a group may succeed after one failed"

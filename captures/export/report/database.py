@@ -1,0 +1,134 @@
+"""A folder of tables as a database: DuckDB reads the Parquet files, one view for each table, named as it.
+
+DuckDB is imported when a folder is opened. Statements aggregate; what they return is bounded, however large the tables
+are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captures.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from duckdb import DuckDBPyConnection
+
+Row = dict[str, Any]
+"""Values by the names that a statement gives them."""
+
+
+class ReportError(Exception):
+    """A report cannot be made of a folder: why, in words."""
+
+
+class DuckdbMissing(ImportError):  # noqa: N818  # says what is wrong
+    """DuckDB is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("a report needs DuckDB: pip install 'kproxy[report]'")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that DuckDB and Spark SQL understand alike.
+
+    :ivar needs: columns that it reads, by table
+    """
+
+    sql: str
+    needs: Mapping[str, tuple[str, ...]]
+
+
+class Tables:
+    """The tables in a folder, open for reading.
+
+    :param folder: as ``kproxy tables`` writes it: ``FOLDER/TABLE/**/*.parquet``
+    :raises DuckdbMissing: if there is no DuckDB
+    :raises ReportError: if there is no table in it, or one cannot be read
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            raise DuckdbMissing from None
+        self.folder = folder
+        self._error = duckdb.Error
+        self._closing = ExitStack()
+        self._columns: dict[str, tuple[str, ...]] = {}
+        names = [name for name in TABLES if any((folder / name).rglob("*.parquet"))]
+        if not names:
+            raise ReportError(
+                f"there are no tables in {folder}; 'kproxy tables CAPTURE... -o {folder}' writes them"
+            )
+        with ExitStack() as opened:
+            scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="kproxy-report-"))
+            # nothing is looked for on the network, and what does not fit into memory goes to a folder that is removed
+            settings: dict[str, str | bool | int | float | list[str]] = {}
+            settings |= {"autoinstall_known_extensions": "false", "temp_directory": scratch}
+            self._database: DuckDBPyConnection = opened.enter_context(
+                duckdb.connect(":memory:", config=settings)
+            )
+            for name in names:
+                self._columns[name] = self._view(name)
+            self._closing = opened.pop_all()
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tables that there are."""
+        return tuple(self._columns)
+
+    def missing(self, needs: Mapping[str, Iterable[str]]) -> list[str]:
+        """Return what is not there of some tables: ``rebalances``, or ``exchanges.errors`` for a column."""
+        found = []
+        for table, columns in needs.items():
+            if table not in self._columns:
+                found.append(table)
+                continue
+            found += [f"{table}.{column}" for column in columns if column not in self._columns[table]]
+        return found
+
+    def rows(self, statement: Statement) -> list[Row]:
+        """Run a statement.
+
+        :raises ReportError: if the tables cannot be read
+        """
+        try:
+            done = self._database.execute(statement.sql)
+            names = [column[0] for column in done.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+        except self._error as error:
+            raise ReportError(self._problem("the tables", error)) from None
+
+    def _view(self, name: str) -> tuple[str, ...]:
+        try:
+            self._database.execute(f"CREATE VIEW {name} AS {reading(self.folder, name)}")
+            done = self._database.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # a name of ours
+            return tuple(column[0] for column in done.description or ())
+        except self._error as error:
+            raise ReportError(self._problem(f"the table {name}", error)) from None
+
+    def _problem(self, what: str, error: Exception) -> str:
+        return f"{what} in {self.folder} cannot be read: {str(error).partition(chr(10))[0]}"
+
+
+def reading(folder: Path, table: str) -> str:
+    """Return the SELECT with which DuckDB reads a table; the date and hour of the paths are columns."""
+    pattern = f"{escape(str(folder / table))}/**/*.parquet".replace("'", "''")
+    return f"SELECT * FROM read_parquet('{pattern}', hive_partitioning = true, union_by_name = true)"  # noqa: S608

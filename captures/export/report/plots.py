@@ -1,0 +1,295 @@
+"""Pictures over time as SVG: stacked amounts, lines and heat maps on a logarithmic scale, lanes.
+
+All have one frame: time across, named ticks below, the scale at the left. Lengths are units of the SVG's own, which is
+as wide as the page lets it be. Colours are classes of the style sheet; what the mouse rests on is told in figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log10
+
+from captures.export.group_html.axis import WIDTH
+from captures.export.group_html.markup import Markup, tag, together
+from captures.export.report.scales import Slices, TimeAxis, amount, duration, logarithmic_ticks, rounded_up
+
+LEFT = 150.0
+"""Where time begins: in all pictures alike, so that one can be held against the other."""
+_RIGHT = 24.0
+FULL = LEFT + WIDTH + _RIGHT
+"""Width of all pictures."""
+LABEL = 24
+"""Characters of a lane's label."""
+_TOP = 10.0
+_BOTTOM = 34.0
+_HEIGHT = 180.0
+_HEAT_HEIGHT = 240.0
+_LANE = 20.0
+_BAR = 12.0
+_LEAST = 3.0
+"""Units that a bar is wide at least: what took a moment is to be seen as well."""
+HEATS = 7
+"""Shades of a heat map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Amounts over time.
+
+    :ivar name: what they are of
+    :ivar colour: class of its colour
+    :ivar values: by the begin of their slices
+    """
+
+    name: str
+    colour: str
+    values: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Something that took a while.
+
+    :ivar begin: ns since the epoch
+    :ivar title: told where the mouse rests
+    """
+
+    begin: int
+    end: int
+    colour: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Bars one after another."""
+
+    label: str
+    bars: Sequence[Bar] = field(default_factory=tuple)
+
+
+def stacked(
+    axis: TimeAxis, slices: Slices, series: Sequence[Series], shown: Callable[[float], str], *, about: str
+) -> Markup:
+    """Return amounts per slice, one on the other, the first at the bottom.
+
+    :param shown: tells an amount with its unit
+    :param about: what the picture shows, for those who do not see it
+    """
+    begins = [each for each in slices.begins if any(each in one.values for one in series)]
+    highest = max((sum(one.values.get(each, 0.0) for one in series) for each in begins), default=0.0)
+    top, step = rounded_up(highest, 1.0 if shown is whole else 0.0)
+
+    def y(value: float) -> float:
+        return _TOP + _HEIGHT * (1 - value / top)
+
+    low = dict.fromkeys(begins, 0.0)
+    shapes: list[Markup] = []
+    for one in series:
+        high = {each: low[each] + one.values.get(each, 0.0) for each in begins}
+        path = "".join(
+            _box(axis, slices.covered(each), y(high[each]), y(low[each]))
+            for each in begins
+            if high[each] > low[each]
+        )
+        shapes.append(tag("path", d=path, class_=one.colour))
+        low = high
+    names = [(one.name, one.values) for one in reversed(series)]
+    hover = [
+        _hover(
+            axis,
+            slices.covered(each),
+            _HEIGHT,
+            _told(axis, each, [(name, shown(values[each])) for name, values in names if each in values]),
+        )
+        for each in begins
+    ]
+    ticks = [(y(at * step), shown(at * step)) for at in range(round(top / step) + 1)]
+    return _framed(axis, _HEIGHT, ticks, [*shapes, *hover], about)
+
+
+def whole(value: float) -> str:
+    """Return a count; a scale of counts has no ticks between whole numbers."""
+    return f"{value:,.0f}" if value < 100_000 else amount(value)
+
+
+def lines(axis: TimeAxis, slices: Slices, series: Sequence[Series], *, about: str) -> Markup:
+    """Return durations per slice as lines on a logarithmic scale; a line ends where slices have none."""
+    every = [value for one in series for value in one.values.values()]
+    low, high = _bounds(every)
+    y = _logarithmic(low, high, _HEIGHT)
+    shapes = [
+        tag("path", d=_line(axis, slices, one.values, y), class_=f"line {one.colour}") for one in series
+    ]
+    begins = [each for each in slices.begins if any(each in one.values for one in series)]
+    hover = [
+        _hover(
+            axis,
+            (each, each + slices.width),
+            _HEIGHT,
+            _told(
+                axis, each, [(one.name, duration(one.values[each])) for one in series if each in one.values]
+            ),
+        )
+        for each in begins
+    ]
+    ticks = [(y(each), duration(each)) for each in logarithmic_ticks(low, high)]
+    return _framed(axis, _HEIGHT, ticks, [*shapes, *hover], about)
+
+
+def heat(
+    axis: TimeAxis,
+    slices: Slices,
+    cells: Mapping[tuple[int, int], int],
+    bounds: Callable[[int], tuple[float, float]],
+    *,
+    about: str,
+) -> Markup:
+    """Return how many there are by slice and step of duration.
+
+    :param cells: (begin of the slice, step) -> how many
+    :param bounds: from where to where a step goes, in ns
+    """
+    steps = {step for _, step in cells}
+    low, high = bounds(min(steps))[0], bounds(max(steps))[1]
+    y = _logarithmic(low, high, _HEAT_HEIGHT)
+    most = max(cells.values())
+    boxes: dict[int, list[str]] = {}
+    columns: dict[int, int] = {}
+    for (begin, step), count in cells.items():
+        bottom, top = (y(each) for each in bounds(step))
+        covered = slices.covered(begin)
+        boxes.setdefault(shade(count, most), []).append(_box(axis, covered, top, bottom))
+        columns[begin] = columns.get(begin, 0) + count
+    shapes = [tag("path", d="".join(boxes[at]), class_=f"heat{at}") for at in sorted(boxes)]
+    hover = [
+        _hover(
+            axis, slices.covered(each), _HEAT_HEIGHT, _told(axis, each, [("exchanges", f"{columns[each]:,}")])
+        )
+        for each in sorted(columns)
+    ]
+    ticks = [(y(each), duration(each)) for each in logarithmic_ticks(low, high)]
+    return _framed(axis, _HEAT_HEIGHT, ticks, [*shapes, *hover], about)
+
+
+def shade(count: int, most: int) -> int:
+    """Return which shade a count has, from 0 to ``HEATS - 1``, on a logarithmic scale."""
+    if most <= 1:
+        return HEATS - 1
+    return min(int(log10(count) / log10(most) * HEATS), HEATS - 1)
+
+
+def shade_from(at: int, most: int) -> int:
+    """Return the least count that has a shade."""
+    return next((count for count in _counts(most) if shade(count, most) >= at), most)
+
+
+def _counts(most: int) -> Iterator[int]:
+    count = 1
+    while count < most:
+        yield count
+        count += max(count // 50, 1)
+
+
+def lanes(axis: TimeAxis, found: Sequence[Lane], *, about: str) -> Markup:
+    """Return bars in lanes with names."""
+    height = _LANE * len(found)
+    shapes: list[Markup] = []
+    for at, lane in enumerate(found):
+        top = _TOP + at * _LANE
+        middle = top + _LANE / 2
+        shapes.append(tag("line", x1=LEFT, y1=middle, x2=LEFT + WIDTH, y2=middle, class_="lane"))
+        shapes.append(tag("text", lane.label, x=LEFT - 8, y=middle + 4, class_="label"))
+        for bar in lane.bars:
+            x = LEFT + axis.x(bar.begin)
+            width = max(LEFT + axis.x(bar.end) - x, _LEAST)
+            shapes.append(
+                tag(
+                    "rect",
+                    tag("title", bar.title),
+                    x=min(x, LEFT + WIDTH - width),
+                    y=middle - _BAR / 2,
+                    width=width,
+                    height=_BAR,
+                    class_=bar.colour,
+                )
+            )
+    return _framed(axis, height, [], shapes, about)
+
+
+# ---------------------------------------------------------------- the frame
+def _framed(
+    axis: TimeAxis,
+    height: float,
+    ticks: Iterable[tuple[float, str]],
+    shapes: Sequence[Markup],
+    about: str,
+) -> Markup:
+    bottom = _TOP + height
+    parts: list[Markup] = [tag("title", about)]
+    for y, name in ticks:
+        parts.append(tag("line", x1=LEFT, y1=y, x2=LEFT + WIDTH, y2=y, class_="grid"))
+        parts.append(tag("text", name, x=LEFT - 6, y=y + 3.5, class_="scale"))
+    below: list[Markup] = []
+    for at, name, date in axis.ticks():
+        x = LEFT + at
+        below.append(tag("line", x1=x, y1=bottom, x2=x, y2=bottom + 4, class_="edge"))
+        middle = min(x, FULL - len(name) * 3.0)
+        below.append(tag("text", name, x=middle, y=bottom + 15, class_="time"))
+        if date:
+            below.append(tag("text", date, x=middle, y=bottom + 27, class_="time"))
+    below.append(tag("line", x1=LEFT, y1=bottom, x2=LEFT + WIDTH, y2=bottom, class_="edge"))
+    return tag(
+        "svg",
+        together(*parts, *shapes, *below),
+        viewBox=f"0 0 {LEFT + WIDTH + _RIGHT:.0f} {bottom + _BOTTOM:.0f}",
+        role="img",
+        aria_label=about,
+    )
+
+
+def _box(axis: TimeAxis, covered: tuple[int, int], top: float, bottom: float) -> str:
+    x, right = (LEFT + axis.x(each) for each in covered)
+    return f"M{x:.1f} {top:.1f}H{right:.1f}V{bottom:.1f}H{x:.1f}z"
+
+
+def _hover(axis: TimeAxis, covered: tuple[int, int], height: float, told: str) -> Markup:
+    x, right = (LEFT + axis.x(each) for each in covered)
+    width = max(right - x, 0.1)
+    return tag("rect", tag("title", told), x=x, y=_TOP, width=width, height=height, class_="hover")
+
+
+def _told(axis: TimeAxis, begin: int, parts: Iterable[tuple[str, str]]) -> str:
+    return "\n".join([axis.named(begin), *[f"{name}: {value}" for name, value in parts]])
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    """Return the powers of ten around values: a scale of a decade at least."""
+    low, high = 10.0 ** int(log10(max(min(values), 1.0))), 10.0
+    while high < max(values) or high <= low:
+        high *= 10
+    return low, high
+
+
+def _logarithmic(low: float, high: float, height: float) -> Callable[[float], float]:
+    whole = log10(high / low)
+
+    def y(value: float) -> float:
+        return _TOP + height * (1 - log10(max(value, low) / low) / whole)
+
+    return y
+
+
+def _line(axis: TimeAxis, slices: Slices, values: Mapping[int, float], y: Callable[[float], float]) -> str:
+    """Return a path through the middles of slices; one that stands alone is a short stroke."""
+    out: list[str] = []
+    before: int | None = None
+    for begin in slices.begins:
+        if begin not in values:
+            continue
+        low, high = slices.covered(begin)
+        x, at = LEFT + axis.x((low + high) // 2), y(values[begin])
+        out.append(f"L{x:.1f} {at:.1f}" if before == begin - slices.width else f"M{x:.1f} {at:.1f}h.5")
+        before = begin
+    return "".join(out)

@@ -1,0 +1,134 @@
+"""When groups rebalanced, why, and which rebalances took longest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.export.group_html.markup import Markup, table, tag
+from captures.export.report import statements
+from captures.export.report.database import Row
+from captures.export.report.plots import LABEL, Bar, Lane, lanes
+from captures.export.report.scales import duration
+from captures.export.report.section import Context, Section, block, evidence, legend, nothing, share
+from captures.meaning import words
+
+_CHANGED = (
+    "subscription_changed partitions_changed leader_rejoined cooperative_follow_up coordinator_moved "
+    "protocol_upgraded protocol_downgraded"
+)
+_KINDS = (
+    ("c1", "a member fell out", "session_timeout max_poll_exceeded rebalance_timeout instance_fenced"),
+    ("c0", "a member joined", "member_joined static_member_returned"),
+    ("c4", "a member left", "member_left removed_by_admin"),
+    ("c3", "what is consumed changed, or how", _CHANGED),
+)
+"""Colours, what they mean, and the triggers of docs/json-groups.md that have them."""
+_COLOURS = {trigger: colour for colour, _, triggers in _KINDS for trigger in triggers.split()}
+_UNKNOWN = "rest"
+
+
+def _rebalances(context: Context) -> Sequence[Markup]:
+    groups = context.tables.rows(statements.REBALANCE_GROUPS)
+    if not groups:
+        return [block("Rebalances over time", statements.REBALANCE_GROUPS, nothing("No group rebalanced."))]
+    return [_timeline(context, groups), _by_group(groups), _stories(context)]
+
+
+def _timeline(context: Context, groups: Sequence[Row]) -> Markup:
+    rows = context.tables.rows(statements.REBALANCE_BARS)
+    bars: dict[str, list[Bar]] = {row["group_id"]: [] for row in groups}
+    used: set[str] = set()
+    for row in sorted(rows, key=lambda each: each["time_ns"]):
+        bar = _bar(context, row)
+        used |= set(bar.colour.split())
+        bars[row["group_id"]].append(bar)
+    found = [Lane(words.clipped(words.line(group), LABEL), mine) for group, mine in bars.items()]
+    keys = [(colour, name) for colour, name, _ in _KINDS if colour in used]
+    keys += [(_UNKNOWN, "not known")] if _UNKNOWN in used else []
+    keys += [("running", "had not ended")] if "running" in used else []
+    notes = []
+    if groups[0]["of_all"] > len(groups):
+        notes.append(f"The {len(groups)} groups with the most rebalances, of {groups[0]['of_all']:,}.")
+    if rows and rows[0]["of_all"] > len(rows):
+        notes.append(f"The {len(rows)} longest of their {rows[0]['of_all']:,} rebalances.")
+    drawn = lanes(context.axis, found, about="Rebalances over time, by group")
+    note = " ".join(
+        ["One lane for each group, one bar for each rebalance; its colour is what triggered it.", *notes]
+    )
+    return block("Rebalances over time", statements.REBALANCE_BARS, drawn, legend(keys), note=note)
+
+
+def _bar(context: Context, row: Row) -> Bar:
+    begin, took = row["time_ns"], row["duration_ns"]
+    end = context.axis.end if row["running"] else begin + (took or 0)
+    colour = _COLOURS.get(row["trigger"], _UNKNOWN)
+    client = f" ({row['client_id']})" if row["client_id"] else ""
+    title = [
+        context.clock(begin),
+        f"{row['trigger']}{client}, {row['certainty']}",
+        f"generation {'?' if row['generation'] is None else row['generation']}, {_took(row)}",
+    ]
+    return Bar(begin, end, f"{colour} running" if row["running"] else colour, "\n".join(title))
+
+
+def _took(row: Row) -> str:
+    if row["running"]:
+        return "not ended"
+    return "duration not known" if row["duration_ns"] is None else f"took {duration(row['duration_ns'])}"
+
+
+def _by_group(groups: Sequence[Row]) -> Markup:
+    most = max(int(row["total_ns"] or 0) for row in groups)
+    head = ["group", "kind", "rebalances", "by timeouts", "not ended", "in all", "", "longest"]
+    head += ["partitions stopped", "commits failed"]
+    lines = [
+        [
+            words.line(row["group_id"]),
+            row["kind"],
+            f"{row['rebalances']:,}",
+            _count(row["timeouts"]),
+            _count(row["running"]),
+            "" if row["total_ns"] is None else duration(int(row["total_ns"])),
+            share(int(row["total_ns"] or 0), most),
+            "" if row["most_ns"] is None else duration(row["most_ns"]),
+            _count(int(row["stopped"])),
+            _count(int(row["commit_failures"])),
+        ]
+        for row in groups
+    ]
+    return block("By group", statements.REBALANCE_GROUPS, table(head, lines, right={2, 3, 4, 5, 7, 8, 9}))
+
+
+def _stories(context: Context) -> Markup:
+    rows = context.tables.rows(statements.REBALANCE_STORIES)
+    several = any(row["run"] for row in rows)
+    head = ["time", "group", "took", "trigger", "what happened", "evidence"]
+    lines = [
+        [
+            tag("span", context.clock(row["time_ns"]), class_="nowrap"),
+            words.line(row["group_id"]),
+            "not ended"
+            if row["running"]
+            else ""
+            if row["duration_ns"] is None
+            else duration(row["duration_ns"]),
+            row["trigger"],
+            row["sentence"],
+            evidence(row, several=several),
+        ]
+        for row in rows
+    ]
+    more = rows[0]["of_all"] - len(rows) if rows else 0
+    rest = (
+        [nothing(f"{more:,} shorter ones are not shown; 'kproxy groups' tells all of them.")]
+        if more > 0
+        else []
+    )
+    return block("The longest", statements.REBALANCE_STORIES, table(head, lines, right={2}), *rest)
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count else ""
+
+
+REBALANCES = Section("Rebalances", "rebalances", statements.REBALANCE_BARS.needs, _rebalances)

@@ -1,0 +1,182 @@
+"""Numbers, stretches of time and moments on the axes of a report's pictures. Lengths are units of the SVG's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
+from math import ceil, floor, log10
+
+from captures.export.group_html.axis import WIDTH, AxisRow, Piece
+from captures.moments import NANOSECONDS, Clock, clock, day, span
+
+MOST_SLICES = 180
+"""Slices of time that a picture has at most."""
+
+_MILLISECOND = NANOSECONDS // 1000
+_DAY = 24 * 3600 * NANOSECONDS
+_ROUND = tuple(
+    step * unit
+    for unit, steps in (
+        (_MILLISECOND, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        (NANOSECONDS, (1, 2, 5, 10, 15, 30)),
+        (60 * NANOSECONDS, (1, 2, 5, 10, 15, 30)),
+        (3600 * NANOSECONDS, (1, 2, 3, 6, 12)),
+        (_DAY, (1, 2, 7, 14)),
+        (28 * _DAY, (1, 2, 4, 13, 26, 52, 104, 520)),
+    )
+    for step in steps
+)
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Time cut into slices of one width, which begin at multiples of it, as ``t - t % width`` does.
+
+    :ivar first: ns since the epoch, of the first exchange
+    :ivar last: likewise of the last
+    :ivar width: ns of a slice
+    """
+
+    first: int
+    last: int
+    width: int
+
+    @classmethod
+    def of(cls, first: int, last: int) -> Slices:
+        """Return the narrowest round slices that are not too many."""
+        width = next(
+            (each for each in _ROUND if last // each - first // each < MOST_SLICES),
+            _ROUND[-1] * (1 + (last - first) // (_ROUND[-1] * MOST_SLICES)),
+        )
+        return cls(first, last, width)
+
+    @property
+    def begins(self) -> range:
+        """Where slices begin, ns since the epoch."""
+        return range(self.first - self.first % self.width, self.last + 1, self.width)
+
+    def covered(self, begin: int) -> tuple[int, int]:
+        """Return what of a slice is between the first and the last exchange: begin and end in ns.
+
+        All of it where that is less than half, so that a few exchanges at an edge do not look like a high rate.
+        """
+        low, high = max(begin, self.first), min(begin + self.width, self.last)
+        return (low, high) if 2 * (high - low) >= self.width else (begin, begin + self.width)
+
+    @property
+    def edges(self) -> tuple[int, int]:
+        """Return where the first slice begins and the last one ends, as far as they are covered."""
+        return self.covered(self.begins[0])[0], self.covered(self.begins[-1])[1]
+
+    @property
+    def words(self) -> str:
+        """Return the width for people: ``5 s``."""
+        for unit, name in ((_DAY, "d"), (3600 * NANOSECONDS, "h"), (60 * NANOSECONDS, "min")):
+            if self.width % unit == 0:
+                return f"{self.width // unit} {name}"
+        return duration(self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """Where a moment is across a picture.
+
+    :ivar begin: ns since the epoch, at the left
+    :ivar end: at the right
+    :ivar zone: in which moments are told; None is the local one
+    """
+
+    begin: int
+    end: int
+    zone: tzinfo | None
+
+    def x(self, time: int) -> float:
+        """Return where a moment is, from 0 to ``WIDTH``; what is outside is at its end."""
+        share = (time - self.begin) / max(self.end - self.begin, 1)
+        return WIDTH * min(max(share, 0.0), 1.0)
+
+    def ticks(self) -> list[tuple[float, str, str]]:
+        """Return round moments: where they are, what they are called, and their date where another day begins."""
+        shift = self._shift()
+        row = AxisRow([Piece(self.begin + shift, self.end + shift, 0.0, WIDTH, False)])
+        moments = [time - shift for time in row.ticks()]
+        steps = {later - earlier for earlier, later in pairwise(moments)} or {_MILLISECOND}
+        whole_days = all((time + shift) % _DAY == 0 for time in moments) and min(steps) >= _DAY
+        out: list[tuple[float, str, str]] = []
+        told = ""
+        for time in moments:
+            date = day(time, self.zone)
+            if whole_days:
+                out.append((self.x(time), date, ""))
+                continue
+            out.append((self.x(time), _shortest(clock(time, self.zone), steps), "" if date == told else date))
+            told = date
+        return out
+
+    def named(self, time: int) -> str:
+        """Return a moment in words, with its date where the picture is of several days."""
+        return Clock.of(self.begin, self.end, self.zone)(time)
+
+    def _shift(self) -> int:
+        offset = datetime.fromtimestamp(self.begin // NANOSECONDS, UTC).astimezone(self.zone).utcoffset()
+        return 0 if offset is None else int(offset.total_seconds()) * NANOSECONDS
+
+
+def _shortest(text: str, steps: set[int]) -> str:
+    if any(step % NANOSECONDS for step in steps):
+        return text
+    return text[:5] if not any(step % (60 * NANOSECONDS) for step in steps) else text[:8]
+
+
+def rounded_up(value: float, least: float = 0.0) -> tuple[float, float]:
+    """Return a round number that is not less than a value, and the distance of the ticks up to it.
+
+    :param least: the distance is not smaller
+    """
+    if value <= 0:
+        return 1.0, 1.0
+    if value <= 4 * least:
+        return least * ceil(value / least), least
+    power = 10.0 ** floor(log10(value / 4))
+    step = next(each * power for each in (1, 2, 2.5, 5, 10, 20) if each * power * 4 >= value * 0.9999)
+    top = step
+    while top < value * 0.9999:
+        top += step
+    return top, step
+
+
+def amount(value: float, unit: str = "") -> str:
+    """Return a number of at most three digits with the prefix that it takes: ``12``, ``1.25k``, ``340 MB/s``.
+
+    :param unit: what is counted, or ``/s`` and the like for how often; bytes are decimal, as rates are
+    """
+    power = 0
+    while abs(value) >= 999.5 and power < len(_PREFIXES) - 1:
+        value, power = value / 1000, power + 1
+    digits = f"{value:.3g}" if abs(value) >= 0.01 or not value else f"{value:.1g}"
+    space = " " if unit and not unit.startswith("/") else ""
+    return f"{digits}{space}{_PREFIXES[power]}{unit}"
+
+
+def duration(nanoseconds: float) -> str:
+    """Return a stretch of time with three digits: ``84 µs``, ``1.25 ms``, ``3.4 s``, ``2 min 5 s``."""
+    for least, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if nanoseconds >= least * 0.9995:
+            if nanoseconds >= 100e9:
+                return span(round(nanoseconds))
+            return f"{nanoseconds / least:.3g} {name}"
+    return f"{nanoseconds:.3g} ns"
+
+
+def logarithmic_ticks(low: float, high: float) -> Iterator[float]:
+    """Yield powers of ten from one value to another, both included, and round values between them if they are few."""
+    between = (1, 2, 5) if high / low <= 200 else (1,)
+    power = 1.0
+    while power * 10 <= low:
+        power *= 10
+    while power <= high:
+        yield from (each * power for each in between if low <= each * power <= high)
+        power *= 10

@@ -1,0 +1,478 @@
+"""The SQL of a report. Each statement is understood by DuckDB and by Spark SQL, unchanged.
+
+What both understand alike:
+
+- slices of time are ``time_ns - time_ns % width``: whole numbers, no function of either;
+- ``LATERAL unnest(...)`` for arrays, ``count_if``, ``min_by``, ``array_contains``, ``cardinality``;
+- a column that is named as a word of SQL (``group``, ``count``) is written behind the name of its table;
+- percentiles are read off a histogram with 100 steps for each power of ten, so that they take the same memory for any
+  number of exchanges. A value is the longest latency in its step, which was measured, and at most 2.4% too long.
+
+Each returns a bounded number of rows: slices times names, of which all but the most frequent are put together, or the
+first of an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from captures.export.report.database import Statement
+from captures.export.report.section import COLOURS, OTHER
+
+TOP = 12
+"""Rows of a table of talkers."""
+MOST_ERRORS = 40
+MOST_FINDINGS = 200
+MOST_GROUPS = 24
+MOST_BARS = 600
+MOST_STORIES = 20
+MOST_LIBRARIES = 40
+MOST_VERSIONS = 2000
+MOST_WARNINGS = 30
+MOST_CONNECTIONS = 20
+
+_BYTES = "sum(CAST(request_size AS BIGINT) + response_size)"
+_ANSWERED = """latency_ns IS NOT NULL
+    AND NOT (designed_wait_ns > 0 AND designed_wait_ns >= latency_ns)"""
+_TIMED = ("time_ns", "latency_ns", "designed_wait_ns")
+
+
+def _text(sql: str) -> str:
+    return sql.strip("\n")
+
+
+# ---------------------------------------------------------------- summary
+def bounds(tables: list[str]) -> Statement:
+    """Return the first and the last moment of some tables."""
+    parts = [
+        f"SELECT min(time_ns) AS first_ns, max(time_ns) AS last_ns FROM {table}"  # noqa: S608
+        for table in tables
+    ]
+    return Statement("\nUNION ALL\n".join(parts), dict.fromkeys(tables, ("time_ns",)))
+
+
+SUMMARY = Statement(
+    _text(f"""
+SELECT count(*) AS exchanges,
+  min(time_ns) AS first_ns,
+  max(time_ns) AS last_ns,
+  count(DISTINCT run) AS runs,
+  count(DISTINCT api) AS apis,
+  count(DISTINCT broker) AS brokers,
+  count(DISTINCT client_id) AS client_ids,
+  count(DISTINCT (run, connection)) AS connections,
+  {_BYTES} AS bytes,
+  sum(records) AS records,
+  count_if(error_count > 0) AS with_errors,
+  count_if(array_contains(flags, 'unanswered')) AS unanswered,
+  count_if(array_contains(flags, 'orphan')) AS orphans,
+  count_if(array_contains(flags, 'problem')) AS undecoded,
+  count_if(array_contains(flags, 'request_damaged') OR array_contains(flags, 'response_damaged')) AS damaged
+FROM exchanges
+"""),  # noqa: S608
+    {
+        "exchanges": (
+            *("time_ns", "run", "api", "broker", "client_id", "connection", "request_size", "response_size"),
+            *("records", "error_count", "flags"),
+        )
+    },
+)
+
+LOST = Statement("SELECT sum(lost) AS lost, sum(cut) AS cut FROM tcp_health", {"tcp_health": ("lost", "cut")})
+
+FINDINGS = Statement(
+    _text(f"""
+SELECT f.run, f.severity, f.certainty, f.rule, f.subject, f.sentence, f.advice, f.count AS seen,
+  f.time_ns, f.last_ns, f.evidence, f.filter AS filter_text, count(*) OVER () AS of_all
+FROM findings f
+ORDER BY CASE f.severity WHEN 'high' THEN 1 WHEN 'medium' THEN 2 WHEN 'low' THEN 3 ELSE 4 END,
+  f.time_ns, f.rule, f.subject, f.run
+LIMIT {MOST_FINDINGS}
+"""),  # noqa: S608
+    {
+        "findings": (
+            *("run", "severity", "certainty", "rule", "subject", "sentence", "advice", "count", "time_ns"),
+            *("last_ns", "evidence", "filter"),
+        )
+    },
+)
+
+
+# ---------------------------------------------------------------- over time
+def traffic(width: int) -> Statement:
+    """Return exchanges and bytes by slice and API.
+
+    :param width: of a slice, in ns
+    """
+    return Statement(
+        _text(f"""
+WITH busiest AS (
+  SELECT api FROM exchanges GROUP BY api ORDER BY count(*) DESC, api LIMIT {COLOURS}
+)
+SELECT e.time_ns - e.time_ns % {width} AS slice_ns,
+  coalesce(b.api, '{OTHER}') AS api_name,
+  count(*) AS exchanges,
+  sum(CAST(e.request_size AS BIGINT) + e.response_size) AS bytes
+FROM exchanges e LEFT JOIN busiest b ON e.api = b.api
+GROUP BY 1, 2
+ORDER BY 1, 2
+"""),  # noqa: S608
+        {"exchanges": ("time_ns", "api", "request_size", "response_size")},
+    )
+
+
+def latency(width: int) -> Statement:
+    """Return percentiles of the latency by slice.
+
+    :param width: of a slice, in ns
+    """
+    return _percentiles(f"time_ns - time_ns % {width}", "slice_ns", "slice_ns", {"exchanges": _TIMED})
+
+
+def latency_by_api() -> Statement:
+    """Return percentiles of the latency by API, those first on which most time was spent."""
+    needs = {"exchanges": (*_TIMED, "api")}
+    return _percentiles("api", "api", "spent_ns DESC, api\nLIMIT 40", needs)
+
+
+def _percentiles(key: str, name: str, order: str, needs: Mapping[str, tuple[str, ...]]) -> Statement:
+    def at(percent: int) -> str:
+        return f"min(CASE WHEN up_to * 100 >= exchanges * {percent} THEN most_ns END) AS p{percent}_ns"
+
+    return Statement(
+        _text(f"""
+WITH steps AS (
+  SELECT {key} AS {name},
+    CAST(floor(100 * log10(greatest(latency_ns - designed_wait_ns, 1))) AS INT) AS step,
+    count(*) AS counted,
+    sum(latency_ns - designed_wait_ns) AS total_ns,
+    min(latency_ns - designed_wait_ns) AS least_ns,
+    max(latency_ns - designed_wait_ns) AS most_ns
+  FROM exchanges
+  WHERE {_ANSWERED}
+  GROUP BY 1, 2
+), ranked AS (
+  SELECT *, sum(counted) OVER (PARTITION BY {name} ORDER BY step) AS up_to,
+    sum(counted) OVER (PARTITION BY {name}) AS exchanges
+  FROM steps
+)
+SELECT {name},
+  max(exchanges) AS exchanges,
+  {at(50)},
+  {at(95)},
+  {at(99)},
+  min(least_ns) AS shortest_ns,
+  max(most_ns) AS longest_ns,
+  sum(total_ns) AS spent_ns
+FROM ranked
+GROUP BY {name}
+ORDER BY {order}
+"""),  # noqa: S608
+        needs,
+    )
+
+
+def heat(width: int, steps: int) -> Statement:
+    """Return exchanges by slice and step of latency.
+
+    :param width: of a slice, in ns
+    :param steps: for each power of ten
+    """
+    return Statement(
+        _text(f"""
+SELECT time_ns - time_ns % {width} AS slice_ns,
+  CAST(floor({steps} * log10(greatest(latency_ns - designed_wait_ns, 1))) AS INT) AS step,
+  count(*) AS exchanges
+FROM exchanges
+WHERE {_ANSWERED}
+GROUP BY 1, 2
+ORDER BY 1, 2
+"""),  # noqa: S608
+        {"exchanges": _TIMED},
+    )
+
+
+_UNEXPECTED = """errors AS (
+  SELECT e.run, e.number, e.time_ns, e.api, coalesce(e.client_id, e.client) AS who, u.error
+  FROM exchanges e, LATERAL unnest(e.errors) AS u(error)
+  WHERE e.error_count > 0 AND NOT array_contains(e.expected_errors, u.error)
+)"""
+_ERROR_COLUMNS = (
+    *("run", "number", "time_ns", "api", "client_id", "client"),
+    *("errors", "expected_errors", "error_count"),
+)
+
+
+def errors(width: int) -> Statement:
+    """Return exchanges with errors by slice and error.
+
+    :param width: of a slice, in ns
+    """
+    return Statement(
+        _text(f"""
+WITH {_UNEXPECTED}, busiest AS (
+  SELECT error FROM errors GROUP BY error ORDER BY count(*) DESC, error LIMIT {COLOURS}
+)
+SELECT e.time_ns - e.time_ns % {width} AS slice_ns,
+  coalesce(b.error, '{OTHER}') AS error_name,
+  count(*) AS exchanges
+FROM errors e LEFT JOIN busiest b ON e.error = b.error
+GROUP BY 1, 2
+ORDER BY 1, 2
+"""),  # noqa: S608
+        {"exchanges": _ERROR_COLUMNS},
+    )
+
+
+ERROR_TABLE = Statement(
+    _text(f"""
+WITH {_UNEXPECTED}
+SELECT error, api, count(*) AS exchanges, count(DISTINCT who) AS clients,
+  min(time_ns) AS first_ns, max(time_ns) AS last_ns,
+  min_by(run, time_ns) AS run, min_by(number, time_ns) AS number,
+  count(*) OVER () AS of_all
+FROM errors
+GROUP BY error, api
+ORDER BY exchanges DESC, error, api
+LIMIT {MOST_ERRORS}
+"""),  # noqa: S608
+    {"exchanges": _ERROR_COLUMNS},
+)
+
+
+# ---------------------------------------------------------------- rebalances
+_REBALANCE_COLUMNS = {
+    "rebalances": (
+        *("run", "time_ns", "group", "kind", "duration_ns", "running", "trigger", "certainty", "generation"),
+        *("client_id", "size", "sentence", "stopped", "commit_failures", "evidence"),
+    )
+}
+
+REBALANCE_GROUPS = Statement(
+    _text(f"""
+SELECT r.group AS group_id, min(r.kind) AS kind, count(*) AS rebalances,
+  sum(r.duration_ns) AS total_ns, max(r.duration_ns) AS most_ns,
+  count_if(r.running) AS running,
+  count_if(r.trigger IN ('session_timeout', 'max_poll_exceeded', 'rebalance_timeout')) AS timeouts,
+  sum(cardinality(r.stopped)) AS stopped, sum(cardinality(r.commit_failures)) AS commit_failures,
+  min(r.time_ns) AS first_ns, max(r.time_ns) AS last_ns, count(*) OVER () AS of_all
+FROM rebalances r
+GROUP BY r.group
+ORDER BY rebalances DESC, group_id
+LIMIT {MOST_GROUPS}
+"""),  # noqa: S608
+    _REBALANCE_COLUMNS,
+)
+
+REBALANCE_BARS = Statement(
+    _text(f"""
+WITH busiest AS (
+  SELECT r.group AS group_id FROM rebalances r GROUP BY r.group ORDER BY count(*) DESC, group_id
+  LIMIT {MOST_GROUPS}
+)
+SELECT b.group_id, r.time_ns, r.duration_ns, r.running, r.trigger, r.certainty, r.generation,
+  r.client_id, count(*) OVER () AS of_all
+FROM rebalances r JOIN busiest b ON r.group = b.group_id
+ORDER BY coalesce(r.duration_ns, 0) DESC, r.time_ns, b.group_id
+LIMIT {MOST_BARS}
+"""),  # noqa: S608
+    _REBALANCE_COLUMNS,
+)
+
+REBALANCE_STORIES = Statement(
+    _text(f"""
+SELECT r.run, r.time_ns, r.group AS group_id, r.duration_ns, r.running, r.trigger, r.sentence,
+  r.evidence, count(*) OVER () AS of_all
+FROM rebalances r
+ORDER BY r.running DESC, coalesce(r.duration_ns, 0) DESC, r.time_ns, group_id
+LIMIT {MOST_STORIES}
+"""),  # noqa: S608
+    _REBALANCE_COLUMNS,
+)
+
+# ---------------------------------------------------------------- talkers
+_TALK = f"""count(*) AS exchanges,
+  sum(request_size) AS request_bytes, sum(response_size) AS response_bytes,
+  {_BYTES} AS total_bytes,
+  count_if(error_count > 0) AS with_errors"""
+_TALK_ORDER = f"""
+ORDER BY total_bytes DESC, 1
+LIMIT {TOP}"""
+_TALK_COLUMNS = ("request_size", "response_size", "error_count")
+
+CLIENTS = Statement(
+    _text(f"""
+SELECT coalesce(client_id, regexp_replace(client, ':[0-9]+$', '')) AS who,
+  count(DISTINCT regexp_replace(client, ':[0-9]+$', '')) AS hosts,
+  {_TALK}, count(*) OVER () AS of_all
+FROM exchanges
+GROUP BY 1{_TALK_ORDER}
+"""),  # noqa: S608
+    {"exchanges": ("client_id", "client", *_TALK_COLUMNS)},
+)
+
+BROKERS = Statement(
+    _text(f"""
+SELECT broker AS who, max(broker_name) AS called,
+  count(DISTINCT (run, connection)) AS connections,
+  {_TALK}, count(*) OVER () AS of_all
+FROM exchanges
+GROUP BY 1{_TALK_ORDER}
+"""),  # noqa: S608
+    {"exchanges": ("broker", "broker_name", "run", "connection", *_TALK_COLUMNS)},
+)
+
+CONNECTIONS = Statement(
+    _text(f"""
+SELECT connection, run, client, broker, max(client_id) AS client_id,
+  {_TALK}, count(*) OVER () AS of_all
+FROM exchanges
+GROUP BY connection, run, client, broker
+ORDER BY total_bytes DESC, run, connection
+LIMIT {TOP}
+"""),  # noqa: S608
+    {"exchanges": ("connection", "run", "client", "broker", "client_id", *_TALK_COLUMNS)},
+)
+
+_FLOW = """sum(p.bytes) AS total_bytes,
+  sum(CASE WHEN api = 'Produce' THEN p.bytes ELSE 0 END) AS produced,
+  sum(CASE WHEN api <> 'Produce' AND replica_id IS NULL THEN p.bytes ELSE 0 END) AS fetched,
+  sum(CASE WHEN replica_id IS NOT NULL THEN p.bytes ELSE 0 END) AS replicated,
+  sum(CASE WHEN api = 'Produce' THEN p.records ELSE 0 END) AS records_produced,
+  sum(CASE WHEN api <> 'Produce' AND replica_id IS NULL THEN p.records ELSE 0 END) AS records_fetched"""
+_FLOW_COLUMNS = ("api", "topic", "replica_id", "bytes", "records")
+
+TOPICS = Statement(
+    _text(f"""
+SELECT topic AS who, count(DISTINCT p.partition) AS partitions,
+  {_FLOW}, count(*) OVER () AS of_all
+FROM topic_partitions p
+WHERE p.bytes IS NOT NULL
+GROUP BY 1
+ORDER BY total_bytes DESC, 1
+LIMIT {TOP}
+"""),  # noqa: S608
+    {"topic_partitions": (*_FLOW_COLUMNS, "partition")},
+)
+
+PARTITIONS = Statement(
+    _text(f"""
+SELECT topic AS who, p.partition AS part,
+  {_FLOW}, count(*) OVER () AS of_all
+FROM topic_partitions p
+WHERE p.bytes IS NOT NULL
+GROUP BY 1, 2
+ORDER BY total_bytes DESC, 1, 2
+LIMIT {TOP}
+"""),  # noqa: S608
+    {"topic_partitions": (*_FLOW_COLUMNS, "partition")},
+)
+
+# ---------------------------------------------------------------- versions
+LIBRARIES = Statement(
+    _text(f"""
+SELECT coalesce(v.library, 'not known') AS library_name, coalesce(v.release, '') AS release_name,
+  v.is_broker, count(DISTINCT v.client) AS clients, min(v.client) AS client_example,
+  sum(v.exchanges) AS exchanges, count(*) OVER () AS of_all
+FROM client_versions v
+WHERE v.client IS NOT NULL
+GROUP BY 1, 2, 3
+ORDER BY clients DESC, exchanges DESC, 1, 2, 3
+LIMIT {MOST_LIBRARIES}
+"""),  # noqa: S608
+    {"client_versions": ("library", "release", "is_broker", "client", "exchanges")},
+)
+
+VERSIONS = Statement(
+    _text(f"""
+SELECT v.api, v.version, count(DISTINCT v.client) AS clients, sum(v.exchanges) AS exchanges,
+  min(v.offered_min) AS offered_min, max(v.offered_max) AS offered_max
+FROM client_versions v
+WHERE v.client IS NOT NULL AND v.version IS NOT NULL
+GROUP BY v.api, v.version
+ORDER BY v.api, v.version
+LIMIT {MOST_VERSIONS}
+"""),  # noqa: S608
+    {"client_versions": ("api", "version", "client", "exchanges", "offered_min", "offered_max")},
+)
+
+WARNINGS = Statement(
+    _text(f"""
+SELECT w.warning, count(DISTINCT v.client) AS clients, min(v.client) AS client_example,
+  min(v.api) AS api_example, sum(v.exchanges) AS exchanges, count(*) OVER () AS of_all
+FROM client_versions v, LATERAL unnest(v.warnings) AS w(warning)
+WHERE v.client IS NOT NULL
+GROUP BY w.warning
+ORDER BY clients DESC, exchanges DESC, w.warning
+LIMIT {MOST_WARNINGS}
+"""),  # noqa: S608
+    {"client_versions": ("client", "api", "exchanges", "warnings")},
+)
+
+
+# ---------------------------------------------------------------- TCP
+def openings(width: int) -> Statement:
+    """Return connections by the slice in which they began, and how they ended.
+
+    :param width: of a slice, in ns
+    """
+    return Statement(
+        _text(f"""
+SELECT time_ns - time_ns % {width} AS slice_ns, ended, count(*) AS connections
+FROM connections
+GROUP BY 1, 2
+ORDER BY 1, 2
+"""),  # noqa: S608
+        {"connections": ("time_ns", "ended")},
+    )
+
+
+DIRECTIONS = Statement(
+    _text("""
+SELECT direction, count(*) AS connections, sum(packets) AS packets, sum(t.bytes) AS payload,
+  sum(retransmitted) AS retransmitted, sum(reordered) AS reordered, sum(lost) AS lost, sum(cut) AS cut,
+  sum(conflicting) AS conflicting, sum(zero_windows) AS zero_windows, count(reset_ns) AS resets
+FROM tcp_health t
+GROUP BY direction
+ORDER BY direction DESC
+"""),
+    {
+        "tcp_health": (
+            *("direction", "packets", "bytes", "retransmitted", "reordered", "lost", "cut", "conflicting"),
+            *("zero_windows", "reset_ns"),
+        )
+    },
+)
+
+TROUBLED = Statement(
+    _text(f"""
+SELECT run, connection, direction, sender, receiver, t.bytes AS payload, retransmitted, reordered, lost,
+  cut, conflicting, zero_windows, count(*) OVER () AS of_all
+FROM tcp_health t
+WHERE retransmitted + reordered + lost + cut + conflicting + zero_windows > 0
+ORDER BY lost + cut + conflicting + retransmitted DESC, zero_windows DESC, reordered DESC, run, connection,
+  direction
+LIMIT {MOST_CONNECTIONS}
+"""),  # noqa: S608
+    {
+        "tcp_health": (
+            *("run", "connection", "direction", "sender", "receiver", "bytes", "retransmitted", "reordered"),
+            *("lost", "cut", "conflicting", "zero_windows"),
+        )
+    },
+)
+
+ROUND_TRIPS = Statement(
+    _text(f"""
+SELECT sender AS broker, count(*) AS connections,
+  percentile_disc(0.5) WITHIN GROUP (ORDER BY rtt_ns) AS p50_ns,
+  percentile_disc(0.95) WITHIN GROUP (ORDER BY rtt_ns) AS p95_ns,
+  max(rtt_ns) AS most_ns, count(*) OVER () AS of_all
+FROM tcp_health
+WHERE direction = 'broker' AND rtt_ns IS NOT NULL
+GROUP BY sender
+ORDER BY p50_ns DESC, sender
+LIMIT {MOST_CONNECTIONS}
+"""),  # noqa: S608
+    {"tcp_health": ("direction", "sender", "rtt_ns")},
+)

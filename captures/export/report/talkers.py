@@ -1,0 +1,129 @@
+"""Who talks most: clients, brokers, topics, partitions, connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from captures.export.group_html.markup import Markup, table, tag
+from captures.export.report import statements
+from captures.export.report.database import Row, Statement
+from captures.export.report.scales import amount
+from captures.export.report.section import Context, Section, block, joined, nothing, share
+from captures.meaning import words
+
+_SAID = 60
+"""Characters of a name that are shown."""
+
+
+def _talkers(context: Context) -> Sequence[Markup]:
+    parts: list[Markup] = []
+    for title, statement, head, cells in (
+        ("Clients", statements.CLIENTS, ["client", "hosts"], _client),
+        ("Brokers", statements.BROKERS, ["broker", "connections"], _broker),
+        ("Connections", statements.CONNECTIONS, ["connection", "ends"], _connection),
+    ):
+        if not context.tables.missing(statement.needs):
+            parts.append(_talk(context, title, statement, head, cells))
+    return [tag("div", *parts, class_="pair")]
+
+
+def _talk(
+    context: Context,
+    title: str,
+    statement: Statement,
+    head: list[str],
+    cells: Callable[[Row], list[str | Markup]],
+) -> Markup:
+    rows = context.tables.rows(statement)
+    most = max((int(row["total_bytes"]) for row in rows), default=0)
+    lines = [
+        [
+            *cells(row),
+            f"{row['exchanges']:,}",
+            f"{row['with_errors']:,}" if row["with_errors"] else "",
+            amount(int(row["request_bytes"]), "B"),
+            amount(int(row["response_bytes"]), "B"),
+            share(int(row["total_bytes"]), most),
+        ]
+        for row in rows
+    ]
+    whole = [*head, "exchanges", "with errors", "sent", "received", ""]
+    if title == "Brokers":
+        whole[-3:-1] = ["received", "sent"]
+    return _ranked(
+        title,
+        statement,
+        rows,
+        table(whole, lines, right={2, 3, 4, 5} | ({1} if head[1] != "ends" else set())),
+    )
+
+
+def _ranked(title: str, statement: Statement, rows: Sequence[Row], shown: Markup) -> Markup:
+    if not rows:
+        return block(title, statement, nothing("There are none."))
+    more = rows[0]["of_all"] - len(rows)
+    note = f"The {len(rows)} with the most bytes, of {rows[0]['of_all']:,}." if more > 0 else ""
+    return block(title, statement, shown, note=note)
+
+
+def _client(row: Row) -> list[str | Markup]:
+    return [_name(row["who"]), f"{row['hosts']:,}"]
+
+
+def _broker(row: Row) -> list[str | Markup]:
+    return [joined(_name(row["who"]), row["called"] or ""), f"{row['connections']:,}"]
+
+
+def _connection(row: Row) -> list[str | Markup]:
+    number = f"run {row['run']}: {row['connection']}" if row["run"] else str(row["connection"])
+    ends = tag("span", f"{row['client']} → {row['broker']}", class_="nowrap")
+    return [number, joined(ends, tag("span", _name(row["client_id"] or ""), class_="dim"))]
+
+
+CLIENTS = Section("Top talkers", "talkers", {"exchanges": statements.CLIENTS.needs["exchanges"]}, _talkers)
+
+
+# ---------------------------------------------------------------- topics
+def _topics(context: Context) -> Sequence[Markup]:
+    parts = [
+        _flow(context, "Topics", statements.TOPICS, "partitions", lambda row: f"{row['partitions']:,}"),
+        _flow(context, "Partitions", statements.PARTITIONS, "partition", lambda row: str(row["part"])),
+    ]
+    return [tag("div", *parts, class_="pair")]
+
+
+def _flow(
+    context: Context, title: str, statement: Statement, second: str, shown: Callable[[Row], str]
+) -> Markup:
+    rows = context.tables.rows(statement)
+    most = max((int(row["total_bytes"]) for row in rows), default=0)
+    head = ["topic", second, "produced", "records", "fetched", "records", "replicated", ""]
+    lines = [
+        [
+            _name(row["who"]),
+            shown(row),
+            _bytes(row["produced"]),
+            _count(row["records_produced"]),
+            _bytes(row["fetched"]),
+            _count(row["records_fetched"]),
+            _bytes(row["replicated"]),
+            share(int(row["total_bytes"]), most, "c2"),
+        ]
+        for row in rows
+    ]
+    return _ranked(title, statement, rows, table(head, lines, right={1, 2, 3, 4, 5, 6}))
+
+
+def _name(text: str) -> str:
+    return words.clipped(words.line(text), _SAID)
+
+
+def _bytes(count: int | None) -> str:
+    return amount(int(count), "B") if count else ""
+
+
+def _count(count: int | None) -> str:
+    return f"{int(count):,}" if count else ""
+
+
+TOPICS = Section("Topics and partitions", "topics", statements.TOPICS.needs, _topics)

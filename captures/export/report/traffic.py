@@ -1,0 +1,224 @@
+"""Traffic over time by API, how long brokers took to answer, and errors over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from captures.export.group_html.markup import Markup, table
+from captures.export.report import statements
+from captures.export.report.database import Row, Statement
+from captures.export.report.plots import HEATS, Series, heat, lines, shade_from, stacked, whole
+from captures.export.report.scales import Slices, amount, duration
+from captures.export.report.section import (
+    Context,
+    Section,
+    block,
+    coloured,
+    legend,
+    nothing,
+    share,
+)
+from captures.moments import NANOSECONDS
+
+_RATES = ((1, "second", "s"), (60, "minute", "min"), (3600, "hour", "h"), (86_400, "day", "d"))
+_MOST_STEPS = 40
+_LATENCY_NOTE = (
+    "From the last byte of a request to the first byte of its response, less what Kafka waits by design. Exchanges "
+    "that only waited are left out. Percentiles are at most 2.4% too long."
+)
+
+
+def series_of(
+    rows: Sequence[Row],
+    name: str,
+    value: str,
+    colours: Mapping[str, str],
+    rate: Callable[[Row], float] | None = None,
+) -> list[Series]:
+    """Return series for a picture from rows by slice and name.
+
+    :param rate: by what an amount is multiplied
+    """
+    made: dict[str, dict[int, float]] = {each: {} for each in colours}
+    for row in rows:
+        factor = 1.0 if rate is None else rate(row)
+        made.setdefault(row[name], {})[row["slice_ns"]] = int(row[value]) * factor
+    return [Series(each, colours.get(each, "rest"), values) for each, values in made.items() if values]
+
+
+def keys_of(series: Sequence[Series]) -> list[tuple[str, str]]:
+    """Return the keys of a legend: what is on top first."""
+    return [(one.colour, one.name) for one in reversed(series)]
+
+
+# ---------------------------------------------------------------- by API
+def _traffic(context: Context) -> Sequence[Markup]:
+    statement = statements.traffic(context.slices.width)
+    rows = context.tables.rows(statement)
+    if not rows:
+        return [nothing("There are no exchanges.")]
+    colours = coloured(rows, "api_name", "exchanges")
+    return [
+        _stacked(context, "Exchanges", "", statement, rows, "exchanges", colours),
+        _stacked(context, "Bytes", "B", statement, rows, "bytes", colours),
+    ]
+
+
+def _stacked(
+    context: Context,
+    what: str,
+    unit: str,
+    statement: Statement,
+    rows: Sequence[Row],
+    value: str,
+    colours: Mapping[str, str],
+) -> Markup:
+    """Return amounts by API, in a unit of time in which the rate is no fraction.
+
+    :param unit: of the amounts
+    """
+
+    def per(nanoseconds: int) -> list[Series]:
+        def rate(row: Row) -> float:
+            low, high = context.slices.covered(row["slice_ns"])
+            return nanoseconds / (high - low)
+
+        return series_of(rows, "api_name", value, colours, rate)
+
+    found: list[Series] = []
+    for seconds, time, short in _RATES:
+        found = per(seconds * NANOSECONDS)
+        if max(amount_ for each in found for amount_ in each.values.values()) >= 1:
+            break
+    title = f"{what} a {time} by API"
+    drawn = stacked(context.axis, context.slices, found, partial(amount, unit=f"{unit}/{short}"), about=title)
+    return block(
+        title, statement, drawn, legend(keys_of(found)), note=f"In slices of {context.slices.words}."
+    )
+
+
+TRAFFIC = Section("Traffic", "traffic", statements.traffic(1).needs, _traffic)
+
+
+# ---------------------------------------------------------------- latency
+def _latency(context: Context) -> Sequence[Markup]:
+    statement = statements.latency(context.slices.width)
+    rows = context.tables.rows(statement)
+    if not rows:
+        return [nothing("No exchange was answered, apart from those that only waited by design.")]
+    series = [
+        Series(title, colour, {row["slice_ns"]: float(row[name]) for row in rows})
+        for title, colour, name in (
+            ("longest", "c6", "longest_ns"),
+            ("99%", "c1", "p99_ns"),
+            ("95%", "c3", "p95_ns"),
+            ("median", "c0", "p50_ns"),
+        )
+    ]
+    title = "How long brokers took to answer"
+    drawn = lines(context.axis, context.slices, series, about=f"{title}: percentiles over time")
+    keys = [(each.colour, each.name) for each in series]
+    note = f"{_LATENCY_NOTE} In slices of {context.slices.words}; logarithmic."
+    return [
+        block(title, statement, drawn, legend(keys), note=note),
+        _heat_map(context, min(row["shortest_ns"] for row in rows), max(row["longest_ns"] for row in rows)),
+        _by_api(context),
+    ]
+
+
+def _heat_map(context: Context, least: int, most: int) -> Markup:
+    powers = len(str(max(most, 1))) - len(str(max(least, 1))) + 1
+    steps = min(max(_MOST_STEPS // powers, 2), 10)
+    statement = statements.heat(context.slices.width, steps)
+    cells = {(row["slice_ns"], row["step"]): row["exchanges"] for row in context.tables.rows(statement)}
+
+    def bounds(step: int) -> tuple[float, float]:
+        return 10 ** (step / steps), 10 ** ((step + 1) / steps)
+
+    title = "Heat map of the same"
+    drawn = heat(
+        context.axis, context.slices, cells, bounds, about="How many exchanges took how long, over time"
+    )
+    highest = max(cells.values())
+    from_ = {at: shade_from(at, highest) for at in range(HEATS)}
+    keys = [
+        (f"heat{at}", f"{count:,}{'+' if at == HEATS - 1 and count < highest else ''}")
+        for at, count in from_.items()
+        if at == HEATS - 1 or count < from_[at + 1]
+    ]
+    note = "Each cell is a slice of time and a range of latency; its shade is how many exchanges are in it, at least."
+    return block(title, statement, drawn, legend(keys), note=note)
+
+
+def _by_api(context: Context) -> Markup:
+    statement = statements.latency_by_api()
+    rows = context.tables.rows(statement)
+    most = max((int(row["spent_ns"]) for row in rows), default=0)
+    head = ["API", "exchanges", "median", "95%", "99%", "longest", "in all", ""]
+    lines_ = [
+        [
+            row["api"],
+            f"{int(row['exchanges']):,}",
+            duration(row["p50_ns"]),
+            duration(row["p95_ns"]),
+            duration(row["p99_ns"]),
+            duration(row["longest_ns"]),
+            duration(int(row["spent_ns"])),
+            share(int(row["spent_ns"]), most),
+        ]
+        for row in rows
+    ]
+    return block("The same by API", statement, table(head, lines_, right={1, 2, 3, 4, 5, 6}))
+
+
+LATENCY = Section("Latency", "latency", statements.latency(1).needs, _latency)
+
+
+# ---------------------------------------------------------------- errors
+def _errors(context: Context) -> Sequence[Markup]:
+    statement = statements.errors(context.slices.width)
+    rows = context.tables.rows(statement)
+    if not rows:
+        return [
+            block(
+                "Errors over time", statement, nothing("No error, apart from those of a normal conversation.")
+            )
+        ]
+    colours = coloured(rows, "error_name", "exchanges")
+    series = series_of(rows, "error_name", "exchanges", colours)
+    drawn = stacked(context.axis, context.slices, series, whole, about="Exchanges with errors over time")
+    note = (
+        f"Exchanges in {context.slices.words} with an error that does not belong to a normal conversation. One with "
+        "several errors counts for each."
+    )
+    return [
+        block("Errors over time", statement, drawn, legend(keys_of(series)), note=note),
+        _error_table(context),
+    ]
+
+
+def _error_table(context: Context) -> Markup:
+    rows = context.tables.rows(statements.ERROR_TABLE)
+    several = any(row["run"] for row in rows)
+    most = max((row["exchanges"] for row in rows), default=0)
+    head = ["error", "API", "exchanges", "", "clients", "first", "last", "first seen in"]
+    lines_ = [
+        [
+            row["error"],
+            row["api"],
+            f"{row['exchanges']:,}",
+            share(row["exchanges"], most, "c1"),
+            f"{row['clients']:,}",
+            context.clock(row["first_ns"]),
+            context.clock(row["last_ns"]),
+            f"run {row['run']}: #{row['number']}" if several else f"#{row['number']}",
+        ]
+        for row in rows
+    ]
+    more = rows[0]["of_all"] - len(rows) if rows else 0
+    rest = [nothing(f"{more:,} more are not shown.")] if more > 0 else []
+    return block("Errors by API", statements.ERROR_TABLE, table(head, lines_, right={2, 4}), *rest)
+
+
+ERRORS = Section("Errors", "errors", statements.errors(1).needs, _errors)

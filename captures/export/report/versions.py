@@ -1,0 +1,140 @@
+"""Which client libraries there are, which versions of each API they use, and what brokers offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.export.group_html.markup import Markup, table, tag, together
+from captures.export.report import statements
+from captures.export.report.database import Row
+from captures.export.report.plots import FULL, HEATS, LABEL, LEFT, shade
+from captures.export.report.section import Context, Section, block, legend, nothing
+from captures.meaning import words
+
+_CELL = 30.0
+_LANE = 20.0
+_TOP = 22.0
+_MOST_APIS = 95
+_MOST_COLUMNS = 26
+_SAID = 60
+
+
+def _versions(context: Context) -> Sequence[Markup]:
+    used = context.tables.rows(statements.VERSIONS)
+    if not used:
+        return [block("Versions in use", statements.VERSIONS, nothing("No version in use was seen."))]
+    return [_matrix(used), _libraries(context), *_warnings(context)]
+
+
+def _matrix(rows: Sequence[Row]) -> Markup:
+    """Return the picture: a lane for each API, a cell for each version."""
+    apis: dict[str, list[Row]] = {}
+    for row in rows:
+        apis.setdefault(row["api"], []).append(row)
+    shown = dict(list(apis.items())[:_MOST_APIS])
+    most = max(int(row["exchanges"]) for row in rows)
+    last = min(
+        max(max(row["version"], row["offered_max"] or 0) for mine in shown.values() for row in mine),
+        _MOST_COLUMNS - 1,
+    )
+    parts: list[Markup] = [tag("title", "API versions in use and offered")]
+    parts += [
+        tag("text", str(version), x=LEFT + version * _CELL + _CELL / 2, y=_TOP - 8, class_="time")
+        for version in range(last + 1)
+    ]
+    for at, (api, mine) in enumerate(shown.items()):
+        parts += _lane(api, mine, _TOP + at * _LANE, most)
+    height = _TOP + len(shown) * _LANE + 8
+    drawn = tag(
+        "svg",
+        together(*parts),
+        viewBox=f"0 0 {FULL:.0f} {height:.0f}",
+        role="img",
+        aria_label="API versions in use and offered",
+    )
+    keys = [
+        ("offer", "offered by brokers, not used"),
+        ("heat1", "seldom used"),
+        (f"heat{HEATS - 1}", "often used"),
+    ]
+    note = (
+        "One lane for each API, one cell for each version; the number in a cell is how many clients use it."
+    )
+    return block("Versions in use", statements.VERSIONS, drawn, legend(keys), note=note)
+
+
+def _lane(api: str, rows: Sequence[Row], top: float, most: int) -> list[Markup]:
+    parts = [tag("text", words.clipped(api, LABEL), x=LEFT - 8, y=top + _LANE / 2 + 4, class_="label")]
+    low = min((row["offered_min"] for row in rows if row["offered_min"] is not None), default=None)
+    high = max((row["offered_max"] for row in rows if row["offered_max"] is not None), default=None)
+    if low is not None and high is not None:
+        parts += [
+            _cell(version, top, "offer", f"{api} v{version}: offered")
+            for version in range(max(low, 0), min(high, _MOST_COLUMNS - 1) + 1)
+        ]
+    for row in rows:
+        if 0 <= row["version"] < _MOST_COLUMNS:
+            count = int(row["exchanges"])
+            at = shade(max(count, 1), most)
+            clients = words.counted(row["clients"], "client")
+            title = f"{api} v{row['version']}: {words.counted(count, 'exchange')}, {clients}"
+            parts.append(_cell(row["version"], top, f"heat{at}", title))
+            x = LEFT + row["version"] * _CELL + _CELL / 2
+            text = f"{row['clients']:,}" if row["clients"] < 1000 else "999+"
+            parts.append(tag("text", text, x=x, y=top + _LANE / 2 + 3.5, class_=f"on on{at}"))
+    return parts
+
+
+def _cell(version: int, top: float, colour: str, title: str) -> Markup:
+    return tag(
+        "rect",
+        tag("title", title),
+        x=LEFT + version * _CELL + 1,
+        y=top + 1,
+        width=_CELL - 2,
+        height=_LANE - 2,
+        rx=2.0,
+        class_=colour,
+    )
+
+
+def _libraries(context: Context) -> Markup:
+    rows = context.tables.rows(statements.LIBRARIES)
+    head = ["library", "release", "clients", "exchanges", "for example"]
+    lines = [
+        [
+            words.clipped(words.line(row["library_name"]), _SAID)
+            + (" (a broker)" if row["is_broker"] else ""),
+            words.clipped(words.line(row["release_name"]), _SAID),
+            f"{row['clients']:,}",
+            f"{int(row['exchanges']):,}",
+            words.clipped(words.line(row["client_example"]), _SAID),
+        ]
+        for row in rows
+    ]
+    return block("Client libraries", statements.LIBRARIES, table(head, lines, right={2, 3}), *_more(rows))
+
+
+def _warnings(context: Context) -> Sequence[Markup]:
+    rows = context.tables.rows(statements.WARNINGS)
+    if not rows:
+        return []
+    head = ["what will not go well", "clients", "exchanges", "for example"]
+    lines = [
+        [
+            words.line(row["warning"]),
+            f"{row['clients']:,}",
+            f"{int(row['exchanges']):,}",
+            f"{words.clipped(words.line(row['client_example']), _SAID)}, {row['api_example']}",
+        ]
+        for row in rows
+    ]
+    return [block("Warnings", statements.WARNINGS, table(head, lines, right={1, 2}), *_more(rows))]
+
+
+def _more(rows: Sequence[Row]) -> list[Markup]:
+    more = rows[0]["of_all"] - len(rows) if rows else 0
+    return [nothing(f"{more:,} more are not shown.")] if more > 0 else []
+
+
+VERSIONS = Section("Versions", "versions", statements.VERSIONS.needs, _versions)

@@ -1,0 +1,198 @@
+"""The exchanges of one range, each with the number and the connection that it has in the whole capture."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges.moving import Places, segments_at
+from captures.exchanges.notes import NO_NOTE, Note, Notes
+from captures.exchanges.projected import ProjectedReader
+from captures.exchanges.table import COLUMNS
+from captures.interventions import UNTOUCHED, Interventions
+from captures.packets import JoinedSource
+from captures.packets.table import Int64s
+from captures.packets.tls import KeyLog
+from captures.ranges.numbering import Context
+from captures.ranges.reading import read_range
+from captures.ranges.stitching import Piece, WholeConnection
+from dissectors.knowledge import Facts, Knowledge
+
+__all__ = ["RangeExchanges", "add_stitched"]
+
+
+class _Notes(Notes):
+    """The notes of a range, and those of exchanges that were put together elsewhere."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.__dict__.update(notes.__dict__)
+        self.given: dict[int, tuple[Note | None, Interventions | None]] = {}
+
+    def of(self, row: int) -> Note:
+        return self.given[row][0] or NO_NOTE if row in self.given else super().of(row)
+
+    def interventions(self, row: int, values: Any = None) -> Interventions:
+        return self.given[row][1] or UNTOUCHED if row in self.given else super().interventions(row, values)
+
+
+@dataclass(slots=True)
+class _Order:
+    """The rows of the table in the order of their numbers.
+
+    :ivar rows: of the table
+    :ivar numbers: of each
+    :ivar connections: in the capture, by id in the range
+    """
+
+    rows: Int64s
+    numbers: Int64s
+    connections: Int64s
+
+
+class RangeExchanges:
+    """Reads a range again, and gives out its exchanges.
+
+    :param source: all files
+    :param facts: what exchanges of the whole capture tell of others
+    :raises CaptureError: if the file cannot be read any more
+    :ivar capture: the range as a capture: its finished exchanges, and those that begin in it
+    """
+
+    def __init__(
+        self, source: JoinedSource, context: Context, facts: Facts, *, keylog: KeyLog | None = None
+    ) -> None:
+        reading = read_range(source, context.part, keylog=keylog)
+        self.capture = reading.capture
+        self._context = context
+        self._facts = facts
+        self._order = _chosen(self.capture, reading.rows(), context)
+
+    def __len__(self) -> int:
+        return len(self._order.rows)
+
+    @property
+    def numbers(self) -> Int64s:
+        """The numbers of the exchanges."""
+        return self._order.numbers
+
+    @property
+    def rows(self) -> Int64s:
+        """Their rows of the table of :attr:`capture`."""
+        return self._order.rows
+
+    @property
+    def connections(self) -> Int64s:
+        """Their connections in the whole capture."""
+        connections: Int64s = self._order.connections[
+            self.capture.table.column("connection")[self._order.rows]
+        ]
+        return connections
+
+    def exchanges(
+        self, indexes: Int64s | None = None, *, apis: Collection[int] | None = None, **options: Any
+    ) -> Iterator[Exchange]:
+        """Decode exchanges, in the order of their numbers.
+
+        :param indexes: which ones; default: all
+        :param apis: keys of the APIs that are wanted; default: all
+        :param options: of :class:`~captures.exchanges.ExchangeReader`
+        """
+        chosen = np.arange(len(self)) if indexes is None else indexes
+        if apis is not None:
+            keys = self.capture.table.column("api_key")[self._order.rows[chosen]]
+            chosen = chosen[np.isin(keys, list(apis))]
+        reader = self.reader(**options)
+        numbers, connections = self._order.numbers, self._order.connections
+        for index, made in zip(chosen.tolist(), reader.several(chosen.tolist()), strict=True):
+            made.number, made.connection = int(numbers[index]), int(connections[made.connection])
+            yield made
+
+    def reader(self, **options: Any) -> ExchangeReader:
+        """Return a reader whose indexes are those of the exchanges here."""
+        # a connection has two ids here if some of its exchanges were put together elsewhere
+        named = self._facts.mechanisms
+        mechanisms: dict[Hashable, str] = {
+            local: named[each] for local, each in enumerate(self._order.connections.tolist()) if each in named
+        }
+        known = Knowledge()
+        known.add(self._facts._replace(mechanisms=mechanisms))
+        reader = ExchangeReader(self.capture, knowledge=known, live=True, **options)
+        reader.extend(self._order.rows)
+        return reader
+
+    def projected(self, needs: Any) -> ProjectedReader:
+        """Return a reader of chosen fields of the rows of :attr:`capture`."""
+        return ProjectedReader(self.capture, needs)
+
+
+def _chosen(capture: Capture, good: np.ndarray[Any, Any], context: Context) -> _Order:
+    """Drop the rows that belong to others, add those that were put together, and number them all."""
+    table, count = capture.table, len(capture.connections)
+    connections = np.full(count, -1, np.int64)
+    distance = np.zeros((count, 2), np.int64)
+    for each in context.locals:
+        connections[each.local] = each.connection
+        distance[each.local] = each.distances
+    good = good & (connections[table.column("connection")] >= 0)
+    renumbered = table.keep(good)
+    capture.notes.renumber(renumbered)
+    finished = len(table)
+    table.set(slice(0, finished), packet=table.column("packet") + context.first_packet)
+    added = add_stitched(capture, context)
+    connections = np.append(connections, np.array(added, np.int64))
+    distance = np.append(distance, np.zeros((len(added), 2), np.int64), 0)
+    position = table.column("request_position") + distance[table.column("connection"), 0]
+    rows = np.lexsort((position, connections[table.column("connection")], table.column("packet")))
+    numbers = context.first_number + np.arange(len(rows))
+    assert len(rows) == context.count, (
+        f"range {context.part.number}: {len(rows)} of {context.count} exchanges"
+    )
+    return _Order(rows, numbers, connections)
+
+
+def add_stitched(capture: Capture, context: Context) -> list[int]:
+    """Add exchanges that were put together elsewhere to the table of a range; return the connections added for them."""
+    if not context.stitched:
+        return []
+    notes = _Notes(capture.notes)
+    capture.notes = notes
+    ids: dict[int, int] = {}
+    pieces: dict[int, list[Piece]] = {}
+    table = capture.table
+    for each in context.stitched:
+        local = ids.get(each.connection)
+        if local is None:
+            local = ids[each.connection] = _add_connection(capture, context.connections[each.connection])
+        client_id = each.row["client_id"]
+        number = client_id
+        if client_id != -1:
+            number = table.client_number(None if client_id is None else client_id.encode())
+        values = {name: each.row[name] for name in COLUMNS} | {"connection": local, "client_id": number}
+        row = table.add(**values)
+        notes.given[row] = each.note, each.interventions
+        for side, found in enumerate(each.pieces):
+            pieces.setdefault(2 * local + side, []).extend(found)
+    for stream in sorted(stream for stream, found in pieces.items() if found):
+        capture.index.append(segments_at(stream, _places(capture, sorted(set(pieces[stream])))))
+    return list(ids)
+
+
+def _add_connection(capture: Capture, whole: WholeConnection) -> int:
+    """Add a connection whose direction 0 is the client's."""
+    client, broker = whole.ends
+    book = capture.addresses
+    return capture.connections.add(
+        book.intern(*client), book.intern(*broker), whole.generation, whole.first_time, whole.first_number
+    )
+
+
+def _places(capture: Capture, pieces: list[Piece]) -> Places:
+    position, offset, length = (np.array(column, np.int64) for column in list(zip(*pieces, strict=True))[:3])
+    for row, (_, _, _, data) in enumerate(pieces):
+        if data is not None:
+            offset[row] = capture.source.keep(data)
+    return position, offset, length

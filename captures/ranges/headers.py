@@ -1,0 +1,97 @@
+"""The exchanges of a range as the exchange table has them, without reading the range again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.exchanges import ExchangeTable
+from captures.exchanges.notes import Notes
+from captures.exchanges.table import COLUMNS
+from captures.names import Names
+from captures.packets import AddressBook
+from captures.packets.table import Int64s
+from captures.ranges.numbering import Context
+from captures.ranges.reading import Finished
+
+
+class HeaderCapture:
+    """What of a capture is needed to tell of exchanges without their bytes; connections have ids of their own.
+
+    :param ends: client and broker of each connection
+    """
+
+    def __init__(self, table: ExchangeTable, ends: Sequence[tuple[str, str]]) -> None:
+        self.table = table
+        self.names = Names()
+        self.notes = Notes(table, lambda connection: 2 * connection)
+        self._ends = ends
+
+    def endpoints(self, connection: int) -> tuple[str, str]:
+        """Return client and broker as ``host:port``."""
+        return self._ends[connection]
+
+
+class Headers(NamedTuple):
+    """The exchanges of a range, in the order of their numbers.
+
+    :ivar rows: of the table of ``capture``
+    :ivar connections: in the whole capture
+    """
+
+    capture: HeaderCapture
+    rows: Int64s
+    numbers: Int64s
+    connections: Int64s
+
+
+def headers_of(finished: Finished, context: Context) -> Headers:
+    """Return the exchanges of a range.
+
+    :param finished: what the reading of the range has told
+    """
+    book, table = AddressBook(), ExchangeTable()
+    ends: list[tuple[str, str]] = []
+    ids: list[int] = []
+    for each in context.locals:
+        ends.append((book.text(book.intern(*each.client)), book.text(book.intern(*each.broker))))
+        ids.append(each.connection)
+    _add_finished(table, finished, context)
+    here: dict[int, int] = {}
+    for each in context.stitched:
+        if each.connection not in here:
+            client, broker = context.connections[each.connection].ends
+            here[each.connection] = len(ids)
+            ends.append((book.text(book.intern(*client)), book.text(book.intern(*broker))))
+            ids.append(each.connection)
+        text = each.row["client_id"]
+        number = -1 if text == -1 else table.client_number(None if text is None else text.encode())
+        values = {name: each.row[name] for name in COLUMNS}
+        table.add(**values | {"connection": here[each.connection], "client_id": number})
+    connections = np.array(ids, np.int64)[table.column("connection")]
+    rows = np.lexsort((table.column("request_position"), connections, table.column("packet")))
+    numbers = context.first_number + np.arange(len(rows))
+    return Headers(HeaderCapture(table, ends), rows, numbers, connections[rows])
+
+
+def _add_finished(table: ExchangeTable, finished: Finished, context: Context) -> None:
+    """Add the exchanges that are finished in the range, but those of connections that others have taken over."""
+    local = finished.columns["connection"]
+    place = np.full(int(local.max()) + 1 if len(local) else 0, -1, np.int64)
+    for index, each in enumerate(context.locals):
+        if each.local < len(place):
+            place[each.local] = index
+    good = place[local] >= 0
+    columns = {name: finished.columns[name][good] for name in COLUMNS}
+    columns["connection"] = place[local][good]
+    columns["packet"] = columns["packet"] + context.first_packet
+    distances = np.array([each.distances[0] for each in context.locals], np.int64)
+    if len(distances):
+        columns["request_position"] = columns["request_position"] + distances[columns["connection"]]
+    numbers = [
+        table.client_number(None if text is None else text.encode()) for text in finished.client_ids
+    ]
+    columns["client_id"] = np.array([*numbers, -1], np.int64)[columns["client_id"]]
+    table.append(int(np.count_nonzero(good)), **columns)

@@ -1,0 +1,218 @@
+"""The steps by which a capture is read in parts, each of which may run in a process of its own.
+
+First every range by itself (:func:`read_part`), then what crosses edges (:func:`put_together`), then numbers for all
+(:func:`number_all`); after that any range can give out its exchanges (:func:`give_out`). What goes from step to step is
+bytes, and little: no payload but that of encrypted connections and of files that cannot be read in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from captures.packets.tls import KeyLog
+from captures.ranges.edges import Mark, pack, unpack
+from captures.ranges.exchanges import RangeExchanges
+from captures.ranges.numbering import Context, Numbered, bases, number
+from captures.ranges.plan import Plan, Range
+from captures.ranges.reading import Finished, in_buckets, read_range
+from captures.ranges.stitching import Together, stitch
+from dissectors.knowledge import Facts, Knowledge
+
+MARK, FINISHED, EDGES = "mark", "finished", "edges"
+
+_TOGETHER = "captured at the same time as other files, or IP fragments cross its parts"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A capture that is read in parts.
+
+    :ivar keylog: secrets of TLS connections (NSS format)
+    :ivar buckets: among how many those are dealt out who put connections together
+    :ivar learn: whether it is of interest what exchanges tell of others, such as names of topics
+    """
+
+    plan: Plan
+    keylog: bytes = b""
+    buckets: int = 1
+    learn: bool = True
+
+    def secrets(self, more: Iterable[bytes] = ()) -> KeyLog:
+        """Return the secrets as readers take them."""
+        keylog = KeyLog()
+        for each in (self.keylog, *more):
+            if each:
+                keylog.add(each)
+        return keylog
+
+    def in_place(self, part: Range) -> bool:
+        """Return whether bytes of a range can be read from its files without reading all before."""
+        return not any(self.plan.whole.get(file, "").startswith("compressed") for file in range(*part.files))
+
+
+class Told(NamedTuple):
+    """Something that the reading of a range tells.
+
+    :ivar part: number of the range
+    :ivar kind: :data:`MARK`, :data:`FINISHED`, or :data:`EDGES`
+    :ivar bucket: for whom it is, of those who put connections together; -1 if for nobody
+    :ivar data: a packed :class:`Marked`, :class:`~captures.ranges.reading.Finished`, or
+        :class:`~captures.ranges.edges.Edges`
+    """
+
+    part: int
+    kind: str
+    bucket: int
+    data: bytes
+
+
+class Marked(NamedTuple):
+    """What a range was, and what its exchanges tell of others."""
+
+    mark: Mark
+    facts: Facts
+
+
+def read_part(given: Input, part: Range) -> Iterator[Told]:
+    """Read one range.
+
+    A file that cannot be read is noted in the mark.
+    """
+    with given.plan.source() as source:
+        reading = read_range(source, part, keylog=given.secrets(), in_place=given.in_place(part))
+        finished, edges = reading.results()
+        facts = reading.facts() if given.learn else Knowledge().facts
+        yield Told(part.number, MARK, -1, pack(Marked(reading.mark, facts)))
+        yield Told(part.number, FINISHED, -1, pack(finished))
+        for bucket, mine in in_buckets(edges, given.buckets).items():
+            yield Told(part.number, EDGES, bucket, pack(mine))
+
+
+def misread(plan: Plan, marks: Sequence[Mark]) -> list[Range]:
+    """Return the ranges whose first record was not where the range before ended, as they are to be read again.
+
+    Something in their bytes looked like a record. There is one at most after each range that was read well, so that
+    this is to be asked again when they were read again.
+    """
+    found = []
+    for before, mark, part in zip(marks, marks[1:], plan.ranges[1:], strict=False):
+        follows = plan.ranges[before.number].files == part.files and before.end >= 0
+        if follows and mark.begin != before.end and not (part.known and part.begin == before.end):
+            found.append(replace(part, begin=before.end, known=True))
+    return found
+
+
+def replan(plan: Plan, marks: Sequence[Mark]) -> Plan | None:
+    """Return the plan with what has to be read together as one part; None if nothing has.
+
+    Those are files that were captured at the same time, and files of which IP fragments cross an edge.
+    """
+    together: list[tuple[int, int]] = []
+    latest: int | None = None
+    first = 0
+    for at, (mark, part) in enumerate(zip(marks, plan.ranges, strict=True)):
+        begins = part.files[0] > plan.ranges[at - 1].files[0] if at else True
+        overlaps = begins and latest is not None and mark.first_key is not None and mark.first_key < latest
+        if begins and not overlaps:
+            first = part.files[0]
+        fragments = at > 0 and _fragments(marks[at - 1]) and _fragments(mark)
+        if overlaps or fragments:
+            low = first if overlaps else min(first, plan.ranges[at - 1].files[0])
+            while together and together[-1][1] > low:
+                low = min(low, together.pop()[0])
+            together.append((low, part.files[1]))
+        if mark.last_key is not None:
+            latest = mark.last_key if latest is None else max(latest, mark.last_key)
+    wanted = [
+        pair for pair in together if sum(pair[0] <= each.files[0] < pair[1] for each in plan.ranges) > 1
+    ]
+    return (
+        plan.merged(wanted, "captured at the same time as others, or IP fragments cross its parts")
+        if wanted
+        else None
+    )
+
+
+def _fragments(mark: Mark) -> int:
+    return mark.statistics.fragments_waiting
+
+
+def put_together(given: Input, marks: Sequence[Mark], told: Iterable[tuple[int, bytes]]) -> Together:
+    """Put the connections of one bucket together.
+
+    :param told: numbers of ranges, and the packed edges of that bucket
+    :raises CaptureError: if a file cannot be read any more
+    """
+    secrets = [secret for mark in marks for secret in mark.secrets]
+    with given.plan.source() as source:
+        return stitch(
+            source,
+            given.plan.ranges,
+            bases(marks),
+            ((part, unpack(data)) for part, data in sorted(told)),
+            keylog=given.secrets(secrets),
+            in_place=[given.in_place(part) for part in given.plan.ranges],
+        )
+
+
+def number_all(given: Input, marked: Sequence[Marked], together: Sequence[Together]) -> Numbered:
+    """Count connections and exchanges over the whole capture."""
+    return number(given.plan, [each.mark for each in marked], together, [each.facts for each in marked])
+
+
+def give_out(given: Input, context: Context, facts: Facts) -> RangeExchanges:
+    """Read a range again, and give out its exchanges.
+
+    :raises CaptureError: if a file cannot be read any more
+    """
+    return RangeExchanges(given.plan.source(), context, facts, keylog=given.secrets())
+
+
+class Read(NamedTuple):
+    """A capture that was read in parts.
+
+    :ivar given: the capture, as its plan came out in the end
+    """
+
+    given: Input
+    marked: list[Marked]
+    finished: list[bytes]
+    numbered: Numbered
+
+
+def read_here(given: Input) -> Read:
+    """Take all steps in this process, one after the other.
+
+    :raises CaptureError: if a file cannot be read any more
+    """
+    told = {part.number: list(read_part(given, part)) for part in given.plan.ranges}
+    marked = [_marked(told[number]) for number in sorted(told)]
+    while again := misread(given.plan, [each.mark for each in marked]):
+        for part in again:
+            given.plan.ranges[part.number] = part
+            told[part.number] = list(read_part(given, part))
+            marked[part.number] = _marked(told[part.number])
+    merged = replan(given.plan, [each.mark for each in marked])
+    if merged is not None:
+        return read_here(replace(given, plan=merged))
+    marks = [each.mark for each in marked]
+    everything = [each for number in sorted(told) for each in told[number]]
+    together = [
+        put_together(given, marks, [(each.part, each.data) for each in everything if each.bucket == bucket])
+        for bucket in range(given.buckets)
+    ]
+    finished = [each.data for each in everything if each.kind == FINISHED]
+    return Read(given, marked, finished, number_all(given, marked, together))
+
+
+def _marked(told: Sequence[Told]) -> Marked:
+    made: Marked = unpack(next(each.data for each in told if each.kind == MARK))
+    return made
+
+
+def exchanges_of(finished: bytes) -> Finished:
+    """Return what :func:`read_part` told of the exchanges that are finished in a range."""
+    made: Finished = unpack(finished)
+    return made

@@ -1,0 +1,161 @@
+"""Everything counted over the whole capture: connections by their first packet, exchanges by their first byte."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from captures.exchanges.moving import Endpoint
+from captures.packets.table import Int64s
+from captures.ranges.edges import Mark
+from captures.ranges.plan import Plan, Range
+from captures.ranges.stitching import Stitched, Together, WholeConnection
+from dissectors.knowledge import Facts, Knowledge
+
+
+@dataclass(slots=True)
+class Local:
+    """A connection of a range.
+
+    :ivar local: id in the range
+    :ivar connection: id in the capture
+    :ivar client: the endpoint that asks
+    :ivar broker: the endpoint that answers
+    :ivar distances: what to add to positions of requests and responses
+    """
+
+    local: int
+    connection: int
+    client: Endpoint
+    broker: Endpoint
+    distances: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Context:
+    """What has to be known of the others to give out the exchanges of a range.
+
+    :ivar first_packet: how many packets come before the range
+    :ivar first_number: number of its first exchange
+    :ivar count: how many it has
+    :ivar locals: its connections whose exchanges are finished there
+    :ivar stitched: exchanges that begin there but are not finished there; their connections have ids of the capture
+    :ivar connections: connections of those
+    """
+
+    part: Range
+    first_packet: int
+    first_number: int
+    count: int
+    locals: list[Local] = field(default_factory=list)
+    stitched: list[Stitched] = field(default_factory=list)
+    connections: dict[int, WholeConnection] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Numbered:
+    """A capture whose ranges were put together.
+
+    :ivar connections: all of them, by id
+    :ivar contexts: one for each range
+    :ivar facts: what exchanges tell of others
+    :ivar start: time of the earliest exchange, None if there is none
+    """
+
+    connections: list[WholeConnection]
+    contexts: list[Context]
+    facts: Facts
+    start: int | None
+
+    @property
+    def exchanges(self) -> int:
+        """How many exchanges there are."""
+        return sum(context.count for context in self.contexts)
+
+    def knowledge(self) -> Knowledge:
+        """Return what exchanges tell of others, as readers take it."""
+        known = Knowledge()
+        known.add(self.facts)
+        return known
+
+
+def bases(marks: Sequence[Mark]) -> list[int]:
+    """Return how many packets come before each range."""
+    counts = np.array([mark.statistics.packets for mark in marks], np.int64)
+    before: list[int] = (np.cumsum(counts) - counts).tolist()
+    return before
+
+
+def number(
+    plan: Plan, marks: Sequence[Mark], together: Sequence[Together], facts: Sequence[Facts] = ()
+) -> Numbered:
+    """Count connections and exchanges over the whole capture.
+
+    :param marks: of all ranges, in order
+    :param together: from all that have put connections together
+    :param facts: what the exchanges of each range tell, if that was asked for
+    """
+    before = bases(marks)
+    contexts = [Context(part, base, 0, 0) for part, base in zip(plan.ranges, before, strict=True)]
+    connections, ids = _in_order(together)
+    for each in together:
+        for part, count in each.counts.items():
+            contexts[part].count += count
+    starts = np.array(before, np.int64)
+    for which, each in enumerate(together):
+        _give_out(each, ids[which], starts, contexts)
+    for connection, whole in enumerate(connections):
+        for part, local, distances in whole.parts:
+            contexts[part].locals.append(Local(local, connection, *whole.ends, distances))
+    first = 1
+    for context in contexts:
+        context.first_number = first
+        first += context.count
+    times = [mark.first_exchange for mark in marks] + [each.time for made in together for each in made.exchanges]
+    start = min((time for time in times if time is not None), default=None)
+    return Numbered(connections, contexts, _all_facts(together, ids, facts, contexts), start)
+
+
+def _in_order(together: Sequence[Together]) -> tuple[list[WholeConnection], list[Int64s]]:
+    """Return all connections by first packet, and the id of each of those of everybody."""
+    everyone = [whole for each in together for whole in each.connections]
+    order = np.argsort([whole.first_number for whole in everyone], kind="stable")
+    ids = np.empty(len(everyone), np.int64)
+    ids[order] = np.arange(len(everyone))
+    edges = np.cumsum([len(each.connections) for each in together])[:-1]
+    return [everyone[index] for index in order.tolist()], np.split(ids, edges)
+
+
+def _give_out(made: Together, ids: Int64s, starts: Int64s, contexts: list[Context]) -> None:
+    """Give exchanges that no range is sure of to the ranges in which they begin."""
+    packets = np.array([each.row["packet"] for each in made.exchanges], np.int64)
+    # several ranges may begin with the same packet, of which only the last has any
+    parts = np.searchsorted(starts, packets, "left") - 1
+    for each, part in zip(made.exchanges, parts.tolist(), strict=True):
+        context = contexts[part]
+        context.connections[int(ids[each.connection])] = made.connections[each.connection]
+        each.connection = int(ids[each.connection])
+        context.stitched.append(each)
+        context.count += 1
+
+
+def _all_facts(
+    together: Sequence[Together], ids: Sequence[Int64s], facts: Sequence[Facts], contexts: Sequence[Context]
+) -> Facts:
+    known = Knowledge()
+    for each, context in zip(facts, contexts, strict=False):
+        known.add(_renamed(each, {local.local: local.connection for local in context.locals}))
+    for made, numbers in zip(together, ids, strict=True):
+        if made.facts is not None:
+            known.add(_renamed(made.facts, dict(enumerate(numbers.tolist()))))
+    return known.facts
+
+
+def _renamed(facts: Facts, ids: dict[int, int]) -> Facts:
+    """Return facts about connections by other ids; those without are left out."""
+    mechanisms: dict[Hashable, str] = {
+        new: facts.mechanisms[old] for old, new in ids.items() if old in facts.mechanisms
+    }
+    return facts._replace(mechanisms=mechanisms)

@@ -1,0 +1,115 @@
+"""How a capture is cut into parts that are read side by side.
+
+A pcap file is cut wherever one likes: a record is found by its looks, and whether it was one shows when the part before
+has been read. What cannot be cut is a part by itself: pcapng, whose blocks need those before them; compressed files,
+which are read from their first byte; and files that were captured at the same time, which have to be merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from captures.packets import CaptureError, JoinedSource
+from captures.packets.feeds import MAGIC_SIZE, compression
+from captures.packets.files import CaptureFile, Found, find_files
+from captures.packets.pcap import is_pcap
+from captures.packets.source import open_source
+from captures.packets.spool import DEFAULT_SPOOL, Quota
+
+RANGE_BYTES = 64 << 20
+"""Large enough for what is read twice around the edges to be little, small enough for many tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of a capture.
+
+    :ivar number: its place among all
+    :ivar files: numbers of the first file, and of that behind the last one
+    :ivar begin: offset in the file, if it is a part of one
+    :ivar end: offset behind it, None for the end of the file
+    :ivar known: whether a record is known to begin at ``begin``
+    """
+
+    number: int
+    files: tuple[int, int]
+    begin: int = 0
+    end: int | None = None
+    known: bool = False
+
+
+@dataclass(slots=True)
+class Plan:
+    """A capture, and how it is cut.
+
+    :ivar files: in the order of their first packets
+    :ivar ranges: in the order in which they were captured
+    :ivar unreadable: files that cannot be read, and why
+    :ivar passed_over: files in folders, or matched by patterns, that are no captures
+    :ivar whole: number of a file that is not cut -> why
+    """
+
+    files: list[CaptureFile]
+    ranges: list[Range] = field(default_factory=list)
+    unreadable: list[CaptureError] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+    whole: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def source(self, spool: int = DEFAULT_SPOOL) -> JoinedSource:
+        """Open the files as one source."""
+        return JoinedSource(Found([replace(file) for file in self.files]), Quota(spool))
+
+    def merged(self, together: Sequence[tuple[int, int]], why: str) -> Plan:
+        """Return the plan with the parts of some files, from one up to before another, as one part.
+
+        :param together: pairs of file numbers
+        """
+        ranges: list[Range] = []
+        for each in self.ranges:
+            into = next((pair for pair in together if pair[0] <= each.files[0] < pair[1]), None)
+            if into is None:
+                ranges.append(replace(each, number=len(ranges)))
+            elif not ranges or ranges[-1].files != into or ranges[-1].end is not None:
+                ranges.append(Range(len(ranges), into))
+        whole = self.whole | {number: why for pair in together for number in range(*pair)}
+        return replace(self, ranges=ranges, whole=whole)
+
+
+def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
+    """Look for captures, and cut them into parts.
+
+    :param paths: files, folders and patterns that are one capture
+    :param range_bytes: how large a part is
+    :raises CaptureError: if there is none that can be read
+    """
+    found = find_files(paths, Quota(DEFAULT_SPOOL))
+    if not found.files:
+        raise found.unreadable[0]
+    plan = Plan(found.files, unreadable=found.unreadable, passed_over=found.passed_over)
+    for number, file in enumerate(plan.files):
+        if file.source is not None:
+            raise CaptureError(file.path, 0, "a pipe cannot be read in parts: write it to a file first")
+        why = _indivisible(file)
+        step = max(range_bytes, 1)
+        edges = range(step, file.size, step) if not why else ()
+        if why:
+            plan.whole[number] = why
+        for begin, end in zip((0, *edges), (*edges, None), strict=True):
+            plan.ranges.append(Range(len(plan.ranges), (number, number + 1), begin, end))
+    return plan
+
+
+def _indivisible(file: CaptureFile) -> str:
+    """Return why a file cannot be cut, empty if it can."""
+    with open_source(file.path) as source:
+        how = source.compression
+        if how:
+            return f"compressed with {how}"
+        magic = source.read(0, MAGIC_SIZE)
+    return "" if is_pcap(magic) and compression(magic) is None else "pcapng"

@@ -1,0 +1,187 @@
+"""A capture whose ranges were put together, for analyses that look at all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from captures.exchanges import ExchangeTable
+from captures.exchanges.moving import COUNTERS, Endpoint
+from captures.exchanges.samples import Sample
+from captures.exchanges.single import Skip
+from captures.names import Names
+from captures.packets import AddressBook, Connections, JoinedSource, Statistics
+from captures.packets.tls.info import TlsInfo
+from captures.ranges.edges import Mark
+from captures.ranges.exchanges import RangeExchanges
+from captures.ranges.numbering import Numbered
+from captures.ranges.stitching import WholeConnection
+from dissectors.knowledge import Facts
+
+_OF_STREAMS = (
+    "syn_seen",
+    "end",
+    "fin_time",
+    "fin_position",
+    "reset_time",
+    "isn",
+    "ack",
+    "next_seq",
+    *COUNTERS,
+)
+_OF_CONNECTIONS = (
+    "generation",
+    "client_known",
+    "first_number",
+    "first_time",
+    "last_time",
+    "syn_time",
+    "handshake",
+)
+
+
+class _Tls(NamedTuple):
+    """A TLS connection."""
+
+    info: TlsInfo
+
+
+class _Decryption(NamedTuple):
+    """The TLS connections, by id."""
+
+    tls: dict[int, _Tls]
+
+
+class WholeSamples(NamedTuple):
+    """What the kernel told of connections, as :class:`~captures.exchanges.samples.Samples` gives it."""
+
+    samples: list[Sample]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __iter__(self) -> Iterator[Sample]:  # type: ignore[override]
+        return iter(self.samples)
+
+    def of(self, connection: int) -> list[Sample]:
+        """Return those of one connection."""
+        return [sample for sample in self.samples if sample.connection == connection]
+
+
+class WholeCapture:
+    """What concerns a capture as a whole: connections, losses, and which exchanges there are.
+
+    It stands for a :class:`~captures.exchanges.Capture` where analyses take one; it has no bytes of exchanges.
+
+    :param source: all files; some analyses look at packets once more
+    :ivar table: headers of the exchanges that :meth:`take` was shown, which are all that analyses ask for
+    """
+
+    def __init__(self, source: JoinedSource, numbered: Whole) -> None:
+        self.source = source
+        self.table = ExchangeTable()
+        self.addresses = AddressBook()
+        self.names = Names()
+        self.statistics = numbered.statistics
+        self.latest = numbered.latest
+        self.connections = _connections(numbered.connections, self.addresses)
+        self._swapped = {
+            number for number, whole in enumerate(numbered.connections) if whole.client_direction
+        }
+        numbers = list(enumerate(numbered.connections))
+        self.foreign = {number: whole.foreign for number, whole in numbers if whole.foreign}
+        self.decryption = _Decryption({number: _Tls(whole.tls) for number, whole in numbers if whole.tls})
+        samples = [
+            Sample(time, number, values) for number, whole in numbers for time, values in whole.samples
+        ]
+        self.samples = WholeSamples(sorted(samples, key=lambda sample: sample.time))
+        self.skipped = [
+            Skip(2 * number + side, position, size, reason, at_end)
+            for number, whole in numbers
+            for side, position, size, reason, at_end in whole.skipped
+        ]
+
+    def client_stream(self, connection: int) -> int:
+        """Return the stream that carries the requests of a connection."""
+        return 2 * connection + (connection in self._swapped)
+
+    def endpoints(self, connection: int) -> tuple[str, str]:
+        """Return client and broker of a connection as ``host:port``."""
+        ends = int(self.connections.a[connection]), int(self.connections.b[connection])
+        one, other = (self.addresses.text(end) for end in ends)
+        return (other, one) if connection in self._swapped else (one, other)
+
+    def shown_endpoints(self, connection: int) -> tuple[str, str]:
+        """Return the same with names in the places of hosts that have one."""
+        client, broker = self.endpoints(connection)
+        return self.names.shown(client), self.names.shown(broker)
+
+    def unfinished_rows(self) -> Any:
+        """Return rows that may still be answered: none."""
+        return np.empty(0, np.int64)
+
+    def take(self, part: RangeExchanges) -> None:
+        """Take the headers of the exchanges of the next range."""
+        theirs, rows = part.capture.table, part.rows
+        columns = {name: theirs.column(name)[rows] for name in _HEADERS}
+        texts = theirs.client_ids
+        numbers = np.array(
+            [self.table.client_number(None if text is None else text.encode()) for text in texts] + [-1]
+        )
+        columns["client_id"] = numbers[theirs.column("client_id")[rows]]
+        self.table.append(len(rows), connection=part.connections, **columns)
+
+
+_HEADERS = (
+    "api_key",
+    "version",
+    "flags",
+    "correlation_id",
+    "request_size",
+    "response_size",
+    "request_first",
+    "request_last",
+    "response_first",
+    "response_last",
+    "packet",
+)
+
+
+class Whole(NamedTuple):
+    """What a :class:`WholeCapture` is made of.
+
+    :ivar latest: the latest time of a packet
+    """
+
+    connections: list[WholeConnection]
+    facts: Facts
+    statistics: Statistics
+    latest: int
+
+
+def whole_of(numbered: Numbered, marks: Sequence[Mark]) -> Whole:
+    """Return what concerns the whole of a capture."""
+    statistics = Statistics()
+    for mark in marks:
+        statistics.add(mark.statistics)
+    latest = max((mark.latest for mark in marks), default=0)
+    return Whole(numbered.connections, numbered.facts, statistics, latest)
+
+
+def _connections(wholes: Sequence[WholeConnection], book: AddressBook) -> Connections:
+    made = Connections()
+    made.grow(len(wholes))
+    made.streams.grow(2 * len(wholes))
+    ids: dict[Endpoint, int] = {}
+    for name, ends in (("a", [whole.a for whole in wholes]), ("b", [whole.b for whole in wholes])):
+        for end in ends:
+            if end not in ids:
+                ids[end] = book.intern(*end)
+        getattr(made, name)[:] = [ids[end] for end in ends]
+    for name in _OF_CONNECTIONS:
+        getattr(made, name)[:] = [getattr(whole, name) for whole in wholes]
+    for name in _OF_STREAMS:
+        getattr(made.streams, name)[:] = [stream[name] for whole in wholes for stream in whole.streams]
+    return made

@@ -1,0 +1,191 @@
+"""What a run that writes tables is asked to do, and what it tells afterwards. pyspark and pyarrow are not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from captures.meaning.words import counted
+
+RANGE_BYTES = 64 << 20
+"""Bytes of a capture that one task reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablesOptions:
+    """How tables are written.
+
+    :ivar tables: names of those that are written; empty for the default ones (all but ``records``)
+    :ivar columns: names of columns of ``exchanges``; empty for the default ones
+    :ivar filter: only exchanges that fit (docs/filters.md) are rows; None for all
+    :ivar append: add to the tables that are there; files that a run before has read are skipped
+    :ivar overwrite: replace the tables that are there
+    :ivar strict: end with an error at the first file that cannot be read, or is damaged
+    :ivar keylog: file with TLS secrets
+    :ivar range_bytes: bytes of a capture that one task reads
+    :ivar follow: go on with files that come into the folder, until stopped
+    :ivar master: where Spark runs, None for this machine, or what its configuration says
+    :ivar remote: a Spark Connect server
+    :ivar settings: Spark's own, by their names
+    :ivar jobs: processes of the engine that runs without Spark; None for as many as there are processors
+    :ivar only: names of the rules of the diagnosis that are asked; empty for all
+    :ivar skip: names of rules that are not
+    """
+
+    tables: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    filter: str | None = None
+    append: bool = False
+    overwrite: bool = False
+    strict: bool = False
+    keylog: str | None = None
+    range_bytes: int = RANGE_BYTES
+    follow: bool = False
+    master: str | None = None
+    remote: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    jobs: int | None = None
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """A file that was read.
+
+    :ivar bytes: its size
+    :ivar tasks: how many tasks read it side by side
+    :ivar why: why it was one task, though it is large: ``pcapng``, ``gzip`` ...; empty if it was split, or small
+    """
+
+    path: str
+    bytes: int
+    tasks: int = 1
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "path": self.path,
+            "bytes": self.bytes,
+            "tasks": self.tasks,
+            "one_task_because": self.why or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FileLeftOut:
+    """A file that was not read, or not to its end, and why."""
+
+    path: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {"path": self.path, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class TablesSummary:
+    """What a run has read, decoded, lost, skipped, and written.
+
+    :ivar out: the folder of the tables
+    :ivar engine: what did it: ``spark`` or ``single``
+    :ivar files: those that were read
+    :ivar unreadable: those that could not be read, or not to the end
+    :ivar skipped: those that the tables have already
+    :ivar packets: how many were read
+    :ivar exchanges: how many were found
+    :ivar undecoded: how many of them could not be decoded, or not wholly
+    :ivar rows: written to each table
+    :ivar lost_bytes: of TCP streams, that the captures do not hold
+    :ivar damage: places of files that are damaged, in words
+    :ivar notes: further things a user should know, in sentences
+    :ivar seconds: how long it took
+    """
+
+    out: str
+    engine: str
+    files: tuple[FileRead, ...] = ()
+    unreadable: tuple[FileLeftOut, ...] = ()
+    skipped: tuple[FileLeftOut, ...] = ()
+    packets: int = 0
+    exchanges: int = 0
+    undecoded: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict)
+    lost_bytes: int = 0
+    damage: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files that were read."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def nothing_read(self) -> bool:
+        """Whether there were files, and none could be read."""
+        return bool(self.unreadable) and not self.files and not self.skipped
+
+    @property
+    def clean(self) -> bool:
+        """Whether all of it could be read and decoded."""
+        return not (self.unreadable or self.damage or self.lost_bytes or self.undecoded)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON; docs/spark.md has its shape."""
+        return {
+            "out": self.out,
+            "engine": self.engine,
+            "files": [file.to_json() for file in self.files],
+            "unreadable": [file.to_json() for file in self.unreadable],
+            "skipped": [file.to_json() for file in self.skipped],
+            "bytes": self.bytes,
+            "packets": self.packets,
+            "exchanges": self.exchanges,
+            "undecoded": self.undecoded,
+            "rows": dict(self.rows),
+            "lost_bytes": self.lost_bytes,
+            "damage": list(self.damage),
+            "notes": list(self.notes),
+            "seconds": round(self.seconds, 3),
+            "complete": self.clean,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people, line by line."""
+        for file in self.unreadable:
+            yield f"not read: {file.path}: {file.reason}"
+        yield from _several("damaged", self.damage)
+        yield from _several("skipped", [f"{file.path}: {file.reason}" for file in self.skipped])
+        yield from _several("one task", [f"{file.path}: {file.why}" for file in self.files if file.why])
+        yield from self.notes
+        yield self._read()
+        if self.lost_bytes:
+            yield f"lost: {self.lost_bytes:,} bytes of TCP streams that the captures do not hold"
+        if self.undecoded:
+            yield f"not wholly decoded: {counted(self.undecoded, 'exchange')}"
+        yield self._written()
+
+    def _read(self) -> str:
+        rate = f", {self.bytes / self.seconds / 1e6:,.0f} MB/s" if self.seconds > 0 else ""
+        found = f"{counted(self.packets, 'packet')}, {counted(self.exchanges, 'exchange')}"
+        size = f"{self.bytes / 1e6:,.1f} MB"
+        return f"{counted(len(self.files), 'file')}, {size}: {found} in {self.seconds:,.1f} s{rate}"
+
+    def _written(self) -> str:
+        tables = ", ".join(f"{name} {rows:,}" for name, rows in self.rows.items())
+        return f"rows written to {self.out}: {tables or 'none'}"
+
+
+_SHOWN = 10
+
+
+def _several(title: str, told: tuple[str, ...] | list[str]) -> Iterator[str]:
+    """Yield the first of many, and how many more there are; ``to_json`` has them all."""
+    for text in told[:_SHOWN]:
+        yield f"{title}: {text}"
+    if len(told) > _SHOWN:
+        yield f"{title}: {len(told) - _SHOWN:,} more"

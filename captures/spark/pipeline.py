@@ -1,0 +1,276 @@
+"""Captures to tables on Spark, from paths to a folder of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from captures.analysis.findings.all import RULES
+from captures.analysis.findings.choosing import chosen as chosen_rules
+from captures.filters import compile_filter
+from captures.packets import CaptureError
+from captures.ranges.edges import pack
+from captures.ranges.jobs import Input, Read
+from captures.ranges.plan import Plan, make_plan
+from captures.ranges.whole import whole_of
+from captures.spark.reading import SparkReading
+from captures.spark.session import running_session
+from captures.spark.watching import Progress, silent, watched
+from captures.spark.writing import (
+    WRITTEN,
+    Done,
+    Judge,
+    LearnGroups,
+    Share,
+    Task,
+    WriteHeaders,
+    WriteRanges,
+    collected,
+    header_only,
+)
+from captures.tables.folder import Folder, Part, open_folder
+from captures.tables.folder import Input as FileInput
+from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE, choose_tables
+from captures.tables.single import Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+READING, STITCHING, WRITING = "reading", "stitching", "writing"
+_BUCKETS = 8
+"""Among how many those are dealt out who put connections together, unless there are more ranges than a few for each."""
+_RANGES_A_BUCKET = 64
+
+
+def write_tables(
+    paths: Sequence[str], out: str, options: TablesOptions, progress: Progress = silent
+) -> TablesSummary:
+    """Write the tables of captures into a folder, on Spark.
+
+    :param paths: files, folders and patterns, which together are one capture
+    :param progress: called with what is being done, how much of it is done, and how much there is to do
+    :raises CaptureError: if there is nothing that can be read; with ``strict``, at the first file that cannot be read
+        whole
+    :raises FolderError: if the folder does not fit
+    :raises SparkUnavailable: if Spark cannot be used
+    :raises ValueError: for a table, column, rule or filter that there is not
+    """
+    begin = monotonic()
+    wanted = Wanted(
+        tables=choose_tables(options.tables or None),
+        filter=compile_filter(options.filter) if options.filter else None,
+        columns={"exchanges": options.columns} if options.columns else {},
+        rules=chosen_rules(RULES, options.only, options.skip),
+    )
+    keylog = Path(options.keylog).read_bytes() if options.keylog else b""
+    folder = open_folder(out, append=options.append, overwrite=options.overwrite)
+    found = _look(paths, folder, options)
+    made = TablesSummary(
+        out=out, engine="spark", skipped=tuple(found.skipped), unreadable=tuple(found.unreadable)
+    )
+    if not found.plan.files:
+        return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
+    given = Input(found.plan, keylog, max(_BUCKETS, len(found.plan.ranges) // _RANGES_A_BUCKET))
+    try:
+        with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
+            run = _Run(spark, given, folder, wanted, progress)
+            with run.reading():
+                _check(run.read, options)
+                done = run.write()
+        made = replace(_described(made, run.read, found, done, options, wanted), seconds=monotonic() - begin)
+        parts = [part for each in done for part in each.parts]
+        folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=made.to_json())
+    except BaseException:
+        folder.discard()
+        raise
+    return made
+
+
+# ---------------------------------------------------------------- what is read
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The files of a run.
+
+    :ivar plan: those that are read
+    :ivar inputs: the same, to be known again
+    :ivar skipped: those that a run before has read
+    :ivar unreadable: those that cannot be read
+    """
+
+    plan: Plan
+    inputs: list[FileInput]
+    skipped: list[FileLeftOut]
+    unreadable: list[FileLeftOut]
+
+
+def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Found:
+    """Look for captures, and leave out those that the tables have already."""
+    plan = make_plan(paths, options.range_bytes)
+    unreadable = [FileLeftOut(error.path, error.reason) for error in plan.unreadable]
+    if options.strict and plan.unreadable:
+        raise plan.unreadable[0]
+    inputs = [FileInput.of(file.path) for file in plan.files]
+    compared = folder.compare(inputs)
+    new = {each.path for each in compared.new}
+    paths_of_new = [file.path for file, each in zip(plan.files, inputs, strict=True) if each.path in new]
+    if len(paths_of_new) < len(plan.files):
+        plan = make_plan(paths_of_new, options.range_bytes) if paths_of_new else Plan([])
+    skipped = [FileLeftOut(each.path, "a run before has read it") for each in compared.known]
+    changed = "it has changed since a run before has read it: --overwrite, or write to another folder"
+    unreadable += [FileLeftOut(each.path, changed) for each in compared.changed]
+    return _Found(plan, compared.new, skipped, unreadable)
+
+
+def _check(read: Read, options: TablesOptions) -> None:
+    """End a strict run at the first place that could not be read."""
+    if not options.strict:
+        return
+    for each in read.marked:
+        for damage in each.mark.statistics.damage:
+            raise CaptureError(damage.path, damage.offset, damage.reason)
+        for reason in each.mark.unreadable:
+            raise CaptureError(reason, 0, "")
+
+
+# ---------------------------------------------------------------- what is written
+class _Run:
+    """Reads a capture, and writes its tables.
+
+    :ivar read: what came of reading
+    """
+
+    read: Read
+
+    def __init__(
+        self, spark: SparkSession, given: Input, folder: Folder, wanted: Wanted, progress: Progress
+    ) -> None:
+        self._spark = spark
+        self._given = given
+        self._folder = folder
+        self._wanted = wanted
+        self._progress = progress
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read the capture; what Spark keeps of it is forgotten at the end."""
+        with watched(self._spark, READING, self._progress):
+            self._reading = SparkReading(self._spark, self._given)
+        self.read = self._reading.read
+        try:
+            yield
+        finally:
+            self._reading.close()
+
+    def write(self) -> list[Done]:
+        """Write all tables; what needs all exchanges is begun first, as it takes the longest."""
+        read, wanted = self.read, self._wanted
+        self._contexts = [pack(context) for context in read.numbered.contexts]
+        task = Task(
+            given=read.given,
+            staged=self._folder.staged,
+            facts=read.numbered.facts,
+            columns=wanted.columns,
+            filter=wanted.filter,
+            start=read.numbered.start,
+        )
+        if wanted.filter is not None and wanted.filter.needs_groups:
+            task = replace(task, groups=self._groups(task))
+        jobs = [self._judged(task), self._written(task)]
+        with watched(self._spark, WRITING, self._progress), ThreadPoolExecutor(len(jobs)) as threads:
+            found = list(threads.map(lambda job: {} if job is None else collected(job), jobs))
+        return [each for job in found for _, each in sorted(job.items())]
+
+    def _groups(self, task: Task) -> Any:
+        ids = self._spark.range(0, 1, 1, 1)
+        return collected(ids.mapInArrow(LearnGroups(task, self._contexts), WRITTEN))[0]
+
+    def _written(self, task: Task) -> DataFrame | None:
+        """Return the job that writes the tables of single exchanges, None if none is wanted."""
+        tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
+        if not tables:
+            return None
+        rows = [(number, bytearray(context)) for number, context in enumerate(self._contexts)]
+        contexts = self._spark.createDataFrame(rows, "part int, context binary")
+        columns = header_only(tables, task)
+        if columns is not None and not any(each.mark.noted for each in self.read.marked):
+            return (
+                self._reading.finished.join(contexts, "part")
+                .select("part", "context", "data")
+                .mapInArrow(WriteHeaders(task, columns), WRITTEN)
+            )
+        spread = contexts.repartitionByRange(len(rows), "part")
+        return spread.mapInArrow(WriteRanges(task, tables), WRITTEN)
+
+    def _judged(self, task: Task) -> DataFrame | None:
+        """Return the job that writes the tables that need all exchanges, None if none is wanted."""
+        tables = tuple(name for name in self._wanted.tables if name in OF_THE_WHOLE)
+        if not tables:
+            return None
+        shares = shares_of(tables, self._wanted)
+        whole = whole_of(self.read.numbered, [each.mark for each in self.read.marked])
+        judge = Judge(task, shares, self._contexts, whole, self._wanted.limits)
+        return self._spark.range(0, len(shares), 1, len(shares)).mapInArrow(judge, WRITTEN)
+
+
+def shares_of(tables: Sequence[str], wanted: Wanted) -> list[Share]:
+    """Divide what needs all exchanges among tasks, each of which has to look at all it needs."""
+    return [Share(tuple(tables), tuple(wanted.rules))]
+
+
+# ---------------------------------------------------------------- what is told
+def _described(
+    made: TablesSummary,
+    read: Read,
+    found: _Found,
+    done: Sequence[Done],
+    options: TablesOptions,
+    wanted: Wanted,
+) -> TablesSummary:
+    """Return a summary with what there is to tell of a run."""
+    parts: list[Part] = [part for each in done for part in each.parts]
+    rows = dict.fromkeys(wanted.tables, 0)
+    for part in parts:
+        rows[part.table] += part.rows
+    wholes, marks = read.numbered.connections, [each.mark for each in read.marked]
+    notes = []
+    fitting = sum(each.exchanges for each in done)
+    if options.filter:
+        notes.append(f"{fitting:,} of {read.numbered.exchanges:,} exchanges fit the filter")
+    dropped = sum(mark.statistics.dropped for mark in marks)
+    if dropped:
+        notes.append(f"{dropped:,} packets were dropped by the capturing machine")
+    foreign = sum(bool(whole.foreign) for whole in wholes)
+    if foreign:
+        notes.append(f"{foreign:,} connections are not Kafka in the clear: see the table connections")
+    plan = read.given.plan
+    tasks = [0] * len(plan.files)
+    for part in plan.ranges:
+        for number in range(*part.files):
+            tasks[number] += 1
+    damage = [damage for mark in marks for damage in mark.statistics.damage]
+    failed = [FileLeftOut("", reason) for mark in marks for reason in mark.unreadable]
+    return replace(
+        made,
+        files=tuple(
+            FileRead(file.path, file.size, tasks[number], plan.whole.get(number, ""))
+            for number, file in enumerate(plan.files)
+        ),
+        unreadable=(*made.unreadable, *failed),
+        packets=sum(mark.statistics.packets for mark in marks),
+        exchanges=read.numbered.exchanges,
+        undecoded=sum(each.undecoded for each in done),
+        rows=rows,
+        lost_bytes=sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
+        damage=tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in damage),
+        notes=tuple(notes),
+    )
+
+

@@ -1,0 +1,405 @@
+"""The Spark session: the one that is there, one of a cluster, or one embedded in this process.
+
+An embedded session runs in local mode: a JVM of its own, on this machine only, without a web page, a log on the
+terminal, or files that stay. What others have started is used as it is: an active session, spark-submit's, a server.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captures.packets.spool import spool_directory
+from captures.spark.errors import SessionConflict, SparkMissing
+from captures.spark.gateway import Gateway
+from captures.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+APP = "kproxy"
+_GIB = 1 << 30
+_LEAST_MEMORY = 512 << 20
+_MOST_MEMORY = 2 * _GIB
+_LOG_SETTINGS = Path(__file__).resolve().with_name("log4j2.properties")
+_CONNECT = "pip install 'kproxy[spark,connect]'"
+
+EVERYWHERE = {
+    # without it Spark's Python data sources are not told the filters (default false in Spark 4)
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""Settings of SQL that every session is given that does not say otherwise. They can be set while it runs."""
+
+STARTED = {
+    **EVERYWHERE,
+    "spark.app.name": APP,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.python.worker.faulthandler.enabled": "true",
+    # a worker is started once and used again; imports take it a second
+    "spark.python.worker.reuse": "true",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+}
+"""Settings of sessions that are started here, besides; defaults that the user's settings go before."""
+
+
+class _Embedded:
+    """What belongs to the session that was started here: there can be one in a process.
+
+    :ivar gateway: its JVM
+    :ivar folder: its temporary files
+    """
+
+    def __init__(self, gateway: Gateway, folder: Path) -> None:
+        self.gateway = gateway
+        self.folder = folder
+
+
+_embedded: _Embedded | None = None
+
+
+def spark_version() -> str:
+    """Return the version of pyspark.
+
+    :raises SparkMissing: if it is not installed, with the one command that helps
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pyspark
+    except ImportError:
+        raise SparkMissing(
+            "pyspark is not installed. pip install 'kproxy[spark,jdk]' brings it, and Java."
+        ) from None
+    version = str(pyspark.__version__)
+    if int(version.partition(".")[0]) < 4:
+        raise SparkMissing(f"pyspark {version} is too old, 4.0 is needed: pip install 'kproxy[spark,jdk]'")
+    return version
+
+
+def session(
+    master: str | None = None, *, remote: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return a Spark session to work with.
+
+    In this order: the active one of this process; Spark Connect, if ``remote`` or ``SPARK_REMOTE`` names a server; the
+    one of spark-submit; else a new one on ``master``. End it with :func:`stop`.
+
+    :param master: such as ``spark://host:7077``, ``yarn``, ``local[4]``; if not given, what Spark's settings say
+        (``spark.master`` of spark-submit), else all processors of this machine
+    :param remote: a Spark Connect server, ``sc://host:15002``
+    :param settings: Spark's own, by their names; they go before the defaults of this module
+    :raises SparkMissing: if pyspark is not installed
+    :raises JavaMissing: if a JVM has to be started here, and there is no Java
+    :raises SparkNotStarted: if it does not start
+    :raises SessionConflict: if another session runs than the one asked for
+    """
+    spark_version()
+    given = dict(settings or {})
+    if master is not None and remote is not None:
+        raise SessionConflict("a master and a Spark Connect server are two places to run: name one of them")
+    running = _running()
+    if running is not None:
+        _check(running, master, remote)
+        return _with(running, given)
+    if remote is None and master is None:
+        remote = given.pop("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if remote is not None:
+        return _connected(remote, given)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _submitted(master, given)
+    return _started(master, given)
+
+
+@contextmanager
+def running_session(
+    master: str | None = None, *, remote: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Give a session as :func:`session` does; one that was started for this is ended.
+
+    Ctrl-C raises KeyboardInterrupt here at once, and the JVM is then not asked to finish anything.
+    """
+    spark_version()
+    before = _running()
+    handler = signal.getsignal(signal.SIGINT)
+    spark = before or session(master, remote=remote, settings=settings)
+    if before is not None:
+        yield session(master, remote=remote, settings=settings)
+        return
+    if _embedded is not None and threading.current_thread() is threading.main_thread():
+        # pyspark's own handler talks to the JVM, which is being talked to when the signal comes
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield spark
+    except BaseException as error:
+        stop(spark, at_once=not isinstance(error, Exception))
+        raise
+    stop(spark)
+
+
+def stop(spark: SparkSession | None = None, *, at_once: bool = False) -> None:
+    """End a session, its JVM and its workers, and remove its temporary files.
+
+    A session of somebody else's JVM is only told that it ends.
+
+    :param spark: None for the one that was started here, if any
+    :param at_once: without asking it, as the talk with it was interrupted in the middle
+    """
+    global _embedded
+    embedded, _embedded = _embedded, None
+    if embedded is None:
+        if spark is not None and not at_once:
+            with suppress(Exception):  # its JVM may have died
+                spark.stop()
+        return
+    atexit.unregister(stop)
+    try:
+        if not at_once:
+            _asked_to_stop(spark)
+    finally:
+        embedded.gateway.end()
+        _forget()
+        shutil.rmtree(embedded.folder, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- sessions that are there
+def _running() -> SparkSession | None:
+    """Return the session of this process, if there is one."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    # a session that another thread made is not active in this one
+    if getattr(SparkContext, "_active_spark_context", None) is not None:
+        return SparkSession.builder.getOrCreate()
+    return None
+
+
+def _check(running: SparkSession, master: str | None, remote: str | None) -> None:
+    """Refuse to take a session for another one."""
+    if remote is not None:
+        if _is_connect(running):
+            return
+        raise SessionConflict(f"a Spark session runs in this process already, so {remote} cannot be used")
+    if master is None:
+        return
+    now = None if _is_connect(running) else running.conf.get("spark.master", None)
+    if now != master:
+        raise SessionConflict(
+            f"a Spark session runs in this process already, on {now or 'Spark Connect'}, not {master}"
+        )
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return ".connect." in type(spark).__module__
+
+
+def _with(spark: SparkSession, given: Mapping[str, str]) -> SparkSession:
+    """Give a session that runs the settings of SQL that it needs, and those that the user asks for."""
+    for name, value in EVERYWHERE.items():
+        with suppress(Exception):  # a server may not let them be set: filters are then applied after reading
+            spark.conf.set(name, value)
+    for name, value in given.items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _connected(url: str, given: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    if not url.startswith("sc://"):
+        raise ValueError(f"{url} is no Spark Connect server: write sc://HOST:15002")
+    if find_spec("grpc") is None or find_spec("grpc_status") is None:
+        raise SparkMissing(f"Spark Connect needs packages that are not installed: {_CONNECT}")
+    spark = SparkSession.builder.remote(url).getOrCreate()
+    return _with(spark, given)
+
+
+def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:
+    """Return the session of spark-submit, which has started the JVM; its settings go before our defaults."""
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    told = SparkConf()
+    builder = SparkSession.builder
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in {**EVERYWHERE, **given}.items():
+        if name in given or not told.contains(name):
+            builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+# ---------------------------------------------------------------- the embedded one
+def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
+    """Start a JVM, and the session in it."""
+    global _embedded
+    java = find_java()
+    home = spark_home()
+    told = {**_defaults(home), **given}
+    master = master or told.get("spark.master", LOCAL)
+    folder = Path(tempfile.mkdtemp(prefix="kproxy-spark-", dir=spool_directory()))
+    settings = _settings(master, told, folder, own_log=(configuration(home) / "log4j2.properties").exists())
+    try:
+        with _environment(local=master.startswith("local")):
+            gateway = Gateway(java, home, settings, folder)
+            _embedded = _Embedded(gateway, folder)
+            atexit.register(stop)
+            with gateway.known_to_pyspark():
+                spark = _built(settings)
+            _quiet(spark)
+            return spark
+    except BaseException:
+        stop()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _built(settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as which versions of pandas are tested
+        return builder.getOrCreate()
+
+
+def _settings(master: str, told: Mapping[str, str], folder: Path, *, own_log: bool) -> dict[str, str]:
+    """Return all settings of a session that is started here.
+
+    :param told: what the user says, which goes before
+    :param own_log: whether the user's installation says how it logs
+    """
+    settings = dict(STARTED)
+    if master.startswith("local"):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": f"{_memory() >> 20}m",
+            "spark.local.dir": str(folder / "spill"),
+            "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+            # 200 by default, which costs seconds where the data are small
+            "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        }
+    settings |= told
+    settings |= {"spark.master": master, "spark.api.mode": "classic"}
+    options = [f"-Djava.io.tmpdir={shlex.quote(str(folder))}"]
+    if not own_log:
+        options.append(f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
+    name = "spark.driver.extraJavaOptions"
+    settings[name] = " ".join([*options, *([told[name]] if name in told else [])])
+    return settings
+
+
+def _memory() -> int:
+    """Return how much the JVM may take, in bytes: a quarter of what there is; Python works, it only passes on."""
+    import psutil
+
+    return int(min(max(psutil.virtual_memory().total // 4, _LEAST_MEMORY), _MOST_MEMORY))
+
+
+@contextmanager
+def _environment(*, local: bool) -> Iterator[None]:
+    """Set what pyspark takes from the environment, while a session is started."""
+    values: dict[str, str | None] = {"SPARK_REMOTE": None}  # a server that another place goes before
+    if local:
+        values["SPARK_LOCAL_IP"] = "127.0.0.1"  # a name of this host may resolve to what is not there
+        values["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    before = {name: os.environ.get(name) for name in values}
+    _set(values)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _asked_to_stop(spark: SparkSession | None) -> None:
+    with suppress(Exception), warnings.catch_warnings():  # its JVM may have died
+        warnings.simplefilter("ignore")
+        running = spark or _running()
+        if running is not None:
+            running.stop()
+
+
+def _forget() -> None:
+    """Let pyspark start another JVM: it keeps what it knows of the first for the life of the process."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession, SQLContext
+
+    context: Any = SparkContext._active_spark_context
+    if context is not None:  # what could not be stopped
+        context._jsc = None
+        context.stop()
+    kept: tuple[Any, ...] = (SparkSession, SQLContext)
+    for each, names in zip(
+        kept, (("_instantiatedSession", "_activeSession"), ("_instantiatedContext",)), strict=True
+    ):
+        for name in names:
+            setattr(each, name, None)
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    if gateway is not None:
+        with suppress(Exception):  # it is dead already
+            gateway.shutdown()
+
+
+def _quiet(spark: Any) -> None:
+    """Keep a thread of pyspark from printing a traceback when the JVM ends in the middle of a job."""
+    with suppress(AttributeError):
+        spark.sparkContext._accumulatorServer.handle_error = lambda *_: None
+
+
+# ---------------------------------------------------------------- the installation
+def spark_home() -> Path:
+    """Return the folder of Spark: ``SPARK_HOME``, else that of pyspark."""
+    told = os.environ.get("SPARK_HOME")
+    if told:
+        return Path(told)
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def configuration(home: Path) -> Path:
+    """Return the folder with Spark's configuration files, which need not be there."""
+    return Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+
+
+def _defaults(home: Path) -> dict[str, str]:
+    """Return what ``spark-defaults.conf`` says: it goes before what is the default here."""
+    path = configuration(home) / "spark-defaults.conf"
+    if not path.exists():
+        return {}
+    import javaproperties
+
+    with path.open(encoding="utf-8") as file:
+        return {name: value.strip() for name, value in javaproperties.load(file).items()}

@@ -1,0 +1,278 @@
+"""Tables written on Spark: every range by the task that decodes it, and what needs all of a capture by a few others.
+
+Tasks write their own files below the hidden folder of the run, and tell which these are; nothing of the rows goes
+through Spark. So a task that is tried again, or that two do at the same time, leaves files that nobody names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from captures.analysis.api_stats import undecoded
+from captures.analysis.findings.rule import Rule
+from captures.exchanges import Exchange
+from captures.filters.context import Context as FilterContext
+from captures.ranges.edges import pack, unpack
+from captures.ranges.exchanges import RangeExchanges
+from captures.ranges.jobs import Input, exchanges_of, give_out
+from captures.ranges.numbering import Context
+from captures.ranges.whole import Whole, WholeCapture
+from captures.tables.exchange_rows import ExchangeTables
+from captures.tables.folder import Part, PartWriter, Staged
+from captures.tables.schema import Needs
+from captures.tables.single import GISTS
+from captures.tables.whole_rows import WholeTables, needs
+from dissectors.knowledge import Facts, Knowledge
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from captures.filters.filter import Filter
+    from captures.filters.groups import GroupInference
+
+WRITTEN = "part int not null, data binary not null"
+"""What tasks that write give: the number of the range, or of the share, and a packed :class:`Done`."""
+
+
+class Done(NamedTuple):
+    """What a task has written.
+
+    :ivar exchanges: how many fit the filter
+    :ivar undecoded: how many of these could not be decoded, or not wholly
+    """
+
+    parts: list[Part]
+    exchanges: int
+    undecoded: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What tasks have to know, all the same.
+
+    :ivar columns: table -> names of its columns; the usual ones of those that are not named
+    :ivar filter: only exchanges that fit are rows, and are judged; None for all
+    :ivar start: time of the first packet, which relative times of the filter count from
+    :ivar groups: who belongs to which group, if the filter asks for that
+    """
+
+    given: Input
+    staged: Staged
+    facts: Facts
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    filter: Filter | None = None
+    start: int | None = None
+    groups: GroupInference | None = None
+
+    def knowledge(self) -> Knowledge:
+        """Return what exchanges tell of others."""
+        known = Knowledge()
+        known.add(self.facts)
+        return known
+
+    def fitting(self, part: RangeExchanges, keys: frozenset[int] | None, *, gist: bool) -> Iterator[Exchange]:
+        """Yield the exchanges of a range that fit the filter, decoded.
+
+        :param keys: of the APIs that matter; None for all exchanges
+        """
+        exchanges = part.exchanges(apis=keys, annotate=False, gist=gist)
+        if self.filter is None:
+            return exchanges
+        names = self.knowledge().topic_name
+        return (each for each in exchanges if self._fits(self.filter, each, names))
+
+    def _fits(self, wanted: Filter, exchange: Exchange, names: Callable[[str], str | None]) -> bool:
+        number, note = exchange.number, exchange.note
+        context = FilterContext(
+            names,
+            self.groups,
+            self.start,
+            {"marked": {number}} if note.marked else {},
+            {number: note.comment} if note.comment else {},
+            {number: exchange.interventions} if exchange.interventions.flags else {},
+        )
+        return wanted.match(exchange, context)
+
+
+# ---------------------------------------------------------------- tables of single exchanges
+class WriteRanges:
+    """Decodes ranges, and writes the tables of their exchanges.
+
+    :param tables: names of those
+    """
+
+    def __init__(self, task: Task, tables: Sequence[str]) -> None:
+        self._task = task
+        self._tables = tuple(tables)
+        columns = task.columns.get("exchanges")
+        self._gist = "exchanges" in tables and (columns is None or bool(GISTS & set(columns)))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part, context in _columns(batch, "part", "context"):
+                yield _done(part, self._write(unpack(context)))
+
+    def _write(self, context: Context) -> Done:
+        task = self._task
+        rows = ExchangeTables(
+            self._tables, names=task.knowledge().topic_name, run=task.staged.run, columns=task.columns
+        )
+        count = damaged = 0
+        with PartWriter(task.staged, context.part.number) as writer:
+            part = give_out(task.given, context, task.facts)
+            for exchange in task.fitting(part, None, gist=self._gist):
+                rows.add(exchange)
+                count += 1
+                damaged += undecoded(exchange)
+                if rows.full:
+                    writer.write_all(rows.take())
+            writer.write_all(rows.take())
+            return Done(writer.close(), count, damaged)
+
+
+class WriteHeaders:
+    """Writes the table of exchanges from what the reading of ranges has left with Spark: nothing is decoded.
+
+    :param columns: names of its columns
+    """
+
+    def __init__(self, task: Task, columns: Sequence[str]) -> None:
+        self._task = task
+        self._columns = tuple(columns)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part, context, data in _columns(batch, "part", "context", "data"):
+                yield _done(part, self._write(unpack(context), data))
+
+    def _write(self, context: Context, data: bytes) -> Done:
+        from captures.ranges.headers import headers_of
+        from captures.tables.exchange_rows import header_batch
+
+        headers = headers_of(exchanges_of(data), context)
+        with PartWriter(self._task.staged, context.part.number) as writer:
+            batch = header_batch(
+                headers.capture,  # type: ignore[arg-type]
+                headers.rows,
+                headers.numbers,
+                headers.connections,
+                self._task.staged.run,
+                self._columns,
+            )
+            writer.write("exchanges", batch)
+            return Done(writer.close(), len(headers.rows), 0)
+
+
+# ---------------------------------------------------------------- tables of the whole
+class Share(NamedTuple):
+    """What one task makes of all exchanges.
+
+    :ivar tables: names of tables
+    :ivar rules: that make the findings
+    """
+
+    tables: tuple[str, ...]
+    rules: tuple[type[Rule], ...]
+
+
+class Judge:
+    """Looks at the exchanges of all ranges, in order, and writes the tables that need all of them.
+
+    :param contexts: of all ranges, packed
+    :param limits: thresholds of rules
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        shares: Sequence[Share],
+        contexts: Sequence[bytes],
+        whole: Whole,
+        limits: Mapping[str, float],
+    ) -> None:
+        self._task = task
+        self._shares = tuple(shares)
+        self._contexts = tuple(contexts)
+        self._whole = pack(whole)
+        self._limits = dict(limits)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for (number,) in _columns(batch, "id"):
+                yield _done(number, self._write(number, self._shares[number]))
+
+    def _write(self, number: int, share: Share) -> Done:
+        task = self._task
+        source = task.given.plan.source()
+        capture: Any = WholeCapture(source, unpack(self._whole))
+        tables = WholeTables(
+            capture,
+            task.knowledge().topic_name,
+            share.tables,
+            run=task.staged.run,
+            rules=share.rules,
+            limits=self._limits,
+        )
+        keys = needs(share.tables, share.rules)
+        with PartWriter(task.staged, f"whole{number}") as writer:
+            for context in self._contexts if keys is None or keys else ():
+                part = give_out(task.given, unpack(context), task.facts)
+                capture.take(part)
+                for exchange in task.fitting(part, keys, gist=False):
+                    tables.add(exchange)
+            writer.write_all(tables.batches())
+            return Done(writer.close(), 0, 0)
+
+
+class LearnGroups:
+    """Looks at the exchanges of all ranges for who belongs to which group, which filters may ask for."""
+
+    def __init__(self, task: Task, contexts: Sequence[bytes]) -> None:
+        self._task = task
+        self._contexts = tuple(contexts)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from captures.filters.groups import FETCH, MEMBERSHIP, GroupInference
+
+        for _ in batches:
+            groups = GroupInference(self._task.knowledge().topic_name)
+            self._observe(groups, MEMBERSHIP)
+            if groups.contested:  # only then do the partitions of a Fetch matter
+                self._observe(groups, frozenset({FETCH}))
+            columns = [pa.array([0], pa.int32()), pa.array([pack(groups)], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, ["part", "data"])
+
+    def _observe(self, groups: GroupInference, keys: frozenset[int]) -> None:
+        for context in self._contexts:
+            part = give_out(self._task.given, unpack(context), self._task.facts)
+            for exchange in part.exchanges(apis=keys, annotate=False, gist=False):
+                groups.observe(exchange)
+
+
+def header_only(tables: Sequence[str], task: Task) -> Sequence[str] | None:
+    """Return the columns of the table of exchanges if nothing has to be decoded for what is wanted; else None."""
+    if task.filter is not None or "exchanges" not in tables:
+        return None
+    rows = ExchangeTables(tables, names=task.knowledge().topic_name, run=0, columns=task.columns)
+    return task.columns["exchanges"] if rows.needs is Needs.HEADER else None
+
+
+def collected(frame: DataFrame) -> dict[int, Any]:
+    """Return what tasks gave, by the number that they were given."""
+    return {row["part"]: unpack(bytes(row["data"])) for row in frame.collect()}
+
+
+def _columns(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+
+def _done(part: int, done: Done) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [pa.array([part], pa.int32()), pa.array([pack(done)], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, ["part", "data"])

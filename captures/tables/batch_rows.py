@@ -1,0 +1,129 @@
+"""Rows of record batches, and of the records in them.
+
+A row of a batch is read from its header; nothing is decompressed. Records are decompressed within the bounds of
+:class:`~dissectors.records.Limits`, and those of internal topics lose the values that hold secrets, as they do in
+``kproxy read``.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import Any
+
+from captures.tables.partition_rows import (
+    PARTITION,
+    PRODUCE,
+    TOPIC,
+    TOPIC_ID,
+    Sent,
+    first_offset,
+    log_offsets,
+)
+from captures.tables.schema import TABLES
+from dissectors import embedded
+from dissectors.records import DEFAULT_LIMITS, Batch, Codec, Limits
+
+PREVIEW = 200
+"""Characters of a key or value that are shown as text."""
+_PREVIEW_BYTES = 4 * PREVIEW
+_utf8 = codecs.getincrementaldecoder("utf-8")
+
+_CODECS = tuple(codec.name.lower() for codec in Codec)
+
+
+BATCH_COLUMNS = TABLES["record_batches"].since("side")
+"""The columns of a batch's row: those behind what all rows of an exchange have in common."""
+RECORD_COLUMNS = TABLES["records"].since("side")
+"""Likewise of a record's row."""
+
+
+def batch_rows(sent: Sent, key: int) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each batch of a records field, with :data:`BATCH_COLUMNS`."""
+    row = sent.row
+    place = sent.side, row[TOPIC], row[TOPIC_ID], row[PARTITION]
+    for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
+        codec, timestamp_type, transactional, control = batch.traits
+        yield (
+            *place,
+            number,
+            at,
+            first_offset(batch),
+            batch.base_offset + batch.last_offset_delta,
+            batch.magic,
+            _CODECS[codec],
+            batch.crc,
+            batch.crc_valid,
+            timestamp_type,
+            batch.base_timestamp,
+            batch.max_timestamp,
+            batch.partition_leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            transactional,
+            control,
+            batch.end - batch.start,
+            batch.count,
+        )
+
+
+def record_rows(sent: Sent, key: int, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each record of a records field, with :data:`RECORD_COLUMNS`.
+
+    Of a batch that is damaged inside the records before the fault are given.
+    """
+    row = sent.row
+    topic = row[TOPIC]
+    place = sent.side, topic, row[TOPIC_ID], row[PARTITION]
+    internal = topic in embedded.INTERNAL_TOPICS
+    for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
+        records = batch.read(limits).records
+        control = batch.control
+        shift = _shift(batch, at, records[0].offset, key) if records else None
+        for offset, timestamp, name, value, headers in records:
+            size = None if value is None else len(value)
+            if internal and not control and _secret(topic, name, value):
+                value = None
+            yield (
+                *place,
+                number,
+                None if shift is None else offset + shift,
+                offset,
+                timestamp,
+                control,
+                name,
+                value,
+                _text(name),
+                _text(value),
+                None if name is None else len(name),
+                size,
+                [{"key": header, "value": data} for header, data in headers] if headers else [],
+            )
+
+
+def _shift(batch: Batch, at: int | None, first: int, key: int) -> int | None:
+    """Return how far offsets in the log are ahead of those in a batch; None if that is not known.
+
+    :param at: offset in the log of the batch's first record; None if that is not known
+    :param first: offset of the first record, as in the batch
+    """
+    if key != PRODUCE:
+        return 0
+    return None if at is None else at - (batch.base_offset if batch.magic > 1 else first)
+
+
+def _secret(topic: str, key: bytes | None, value: bytes | None) -> bool:
+    found = embedded.internal_topic_record(topic, key, value)
+    return found is not None and bool(found.masked)
+
+
+def _text(data: bytes | None) -> str | None:
+    """Return the first characters of bytes that are UTF-8; None for others."""
+    if data is None:
+        return None
+    try:
+        # what is cut off inside a character is no mistake
+        return _utf8().decode(data[:_PREVIEW_BYTES], len(data) <= _PREVIEW_BYTES)[:PREVIEW]
+    except UnicodeDecodeError:
+        return None

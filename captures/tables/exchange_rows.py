@@ -1,0 +1,528 @@
+"""Rows of single exchanges: the tables of exchanges, their partitions, record batches and records.
+
+This is the inner loop of writing tables. Rows are gathered as tuples and turned into Arrow's columns together; what all
+rows of an exchange have in common is gathered once for each exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.exchanges import Capture, Exchange, Flag
+from captures.exchanges.notes import Note
+from captures.exchanges.payloads import SIDES
+from captures.export.columns import COLUMNS as EXPORTED
+from captures.interventions import UNTOUCHED
+from captures.meaning import Names
+from captures.meaning.mentions import group_paths, groups_in
+from captures.tables.batch_rows import BATCH_COLUMNS, RECORD_COLUMNS, batch_rows, record_rows
+from captures.tables.partition_rows import COLUMNS as PARTITION_COLUMNS
+from captures.tables.partition_rows import PartitionRows, Said
+from captures.tables.schema import PER_EXCHANGE, TABLES, Column, Needs, arrow_type, needs_of, schema
+from dissectors.annotate import Annotations, Annotator, Side
+from dissectors.apis import api_name
+from dissectors.frames import Body
+from dissectors.knowledge import Knowledge
+from dissectors.records import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Int64s = NDArray[np.int64]
+
+MANY = 4096
+"""Exchanges after which it is time to take the rows."""
+MUCH = 32 << 20
+"""Bytes of records likewise."""
+
+_US = 1_000
+_BEHIND = {
+    "topic_partitions": PARTITION_COLUMNS,
+    "record_batches": BATCH_COLUMNS,
+    "records": RECORD_COLUMNS,
+}
+"""Table -> columns of its own; those before them are the same for all rows of an exchange."""
+_COMMON = ("run", "number", "time", "time_ns", "connection", "api", "api_key")
+_OF_PARTITIONS = frozenset({"topics", "records", "batches", "record_bytes"})
+"""Columns of exchanges that need what is said of partitions."""
+_ATTRIBUTES = {
+    "latency_ns": "latency",
+    "designed_wait_ns": "wait",
+    "client": "client",
+    "broker": "broker",
+    "client_id": "client_id",
+    "version": "version",
+    "correlation_id": "correlation_id",
+    "request_size": "request_size",
+    "response_size": "response_size",
+}
+"""Columns that are attributes of an exchange as they are."""
+_AT_LEAST_TWO = ("number", "number")
+"""Attributes that are asked for besides: of less than two, a getter gives no tuple."""
+
+_exported: Mapping[str, Callable[[Exchange], Any]] = {column.name: column.value for column in EXPORTED}
+
+
+class ExchangeTables:
+    """Gathers the rows of exchanges for the tables of :data:`~captures.tables.schema.PER_EXCHANGE`.
+
+    :param chosen: names of tables; those of others are passed over
+    :param names: tells names of topic IDs; what the whole capture tells has to be known before the first exchange is
+        added, so that rows do not depend on the order
+    :param run: which run into the folder this is
+    :param columns: table -> names of its columns; the usual ones of those that are not named
+    :param limits: bounds of decompression
+    :raises ValueError: for a column that a table does not have
+    """
+
+    def __init__(
+        self,
+        chosen: Iterable[str],
+        *,
+        names: Names,
+        run: int,
+        columns: Mapping[str, Sequence[str]] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        wanted = set(chosen)
+        self.tables = tuple(name for name in PER_EXCHANGE if name in wanted)
+        self._run = run
+        self._limits = limits
+        self._columns = {name: TABLES[name].choose((columns or {}).get(name)) for name in self.tables}
+        self._schemas = {
+            name: schema(name, [column.name for column in self._columns[name]]) for name in self.tables
+        }
+        self._partitions = PartitionRows(names)
+        own = {column.name for column in self._columns.get("exchanges", ())} - set(_COMMON)
+        # in three parts, each of which is gathered in its own way, as this is done for every exchange
+        attributes = [name for name in _ATTRIBUTES if name in own]
+        values = [name for name in _exported if name in own and name not in (*_ATTRIBUTES, *_OWN)]
+        more = [name for name in _OWN if name in own]
+        self._exchange_columns = (*attributes, *values, *more)
+        self._attributes = attrgetter(*[_ATTRIBUTES[name] for name in attributes], *_AT_LEAST_TWO)
+        self._values = [_exported[name] for name in values]
+        self._more = [_OWN[name] for name in more]
+        self._shown = bool({"request", "response"} & set(own))
+        self._look = bool(set(self.tables) - {"exchanges"}) or bool(_OF_PARTITIONS & set(own))
+        self._annotator = Annotator(Knowledge(), limits=limits)
+        self._clear()
+
+    @property
+    def needs(self) -> Needs:
+        """What has to be read of exchanges: bodies, unless only what the exchange table has is wanted."""
+        if set(self.tables) - {"exchanges"}:
+            return Needs.BODIES
+        least = needs_of(self._columns.get("exchanges", ()))
+        return least if least is Needs.HEADER else Needs.BODIES
+
+    def __len__(self) -> int:
+        """How many exchanges were added since the rows were taken."""
+        return len(self._common)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to take the rows, so that they do not become too much for the memory."""
+        return len(self._common) >= MANY or self._size >= MUCH
+
+    def add(self, exchange: Exchange) -> None:
+        """Gather the rows of one exchange.
+
+        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be told
+        :raises ValueError: if its records were made ready to be shown
+        """
+        at = len(self._common)
+        key = exchange.api_key
+        self._common.append((exchange.number, exchange.time, exchange.connection, exchange.api, key))
+        said = self._partitions.of(exchange) if self._look else None
+        if self._exchange_columns:
+            if self._shown:
+                exchange = self._as_shown(exchange)
+            self._attributes_of.append(self._attributes(exchange))
+            self._values_of.append([value(exchange) for value in self._values])
+            self._more_of.append([make(exchange, said) for make in self._more])
+        if said is None:
+            return
+        for row in said.rows if "topic_partitions" in self._schemas else ():
+            self._rows["topic_partitions"].append(row)
+            self._of["topic_partitions"].append(at)
+        if said.sent and key is not None:
+            self._add_batches(said, key, at)
+
+    def _add_batches(self, said: Said, key: int, at: int) -> None:
+        for name, make in (("record_batches", batch_rows), ("records", None)):
+            if name not in self._schemas:
+                continue
+            rows, of = self._rows[name], self._of[name]
+            for sent in said.sent:
+                before = len(rows)
+                rows.extend(make(sent, key) if make is not None else record_rows(sent, key, self._limits))
+                of.extend([at] * (len(rows) - before))
+                if name == "records":
+                    self._size += sum(_size(row) for row in rows[before:])
+
+    def _as_shown(self, exchange: Exchange) -> Exchange:
+        """Return an exchange with bodies as ``read --json`` has them; that which is given stays as it is."""
+        notes = Annotations()
+        asked = exchange.request
+        request = self._show(exchange.request, "request", notes, None)
+        response = self._show(exchange.response, "response", notes, asked.value if asked else None)
+        return replace(exchange, request=request, response=response)
+
+    def _show(
+        self, body: Body | None, side: Side, notes: Annotations, request: dict[str, Any] | None
+    ) -> Body | None:
+        if body is None or body.value is None:
+            return body
+        copied = replace(body, value=_copied(body.value))
+        self._annotator.annotate(copied, side, notes, request=request)
+        return copied
+
+    # ------------------------------------------------------------ handing out
+    def take(self) -> dict[str, pa.RecordBatch]:
+        """Return the rows that were gathered since this was called before, by table; none for a table without any."""
+        made: dict[str, pa.RecordBatch] = {}
+        if self._common:
+            common = self._common_arrays()
+            for name in self.tables:
+                if name == "exchanges":
+                    made[name] = self._exchange_batch(common)
+                elif self._of[name]:
+                    made[name] = self._batch(name, common)
+        self._clear()
+        return made
+
+    def _clear(self) -> None:
+        self._common: list[tuple[int, int, int, str, int | None]] = []
+        self._attributes_of: list[tuple[Any, ...]] = []
+        self._values_of: list[list[Any]] = []
+        self._more_of: list[list[Any]] = []
+        self._rows: dict[str, list[Any]] = {name: [] for name in _BEHIND}
+        self._of: dict[str, list[int]] = {name: [] for name in _BEHIND}
+        self._size = 0
+
+    def _common_arrays(self) -> dict[str, pa.Array]:
+        import pyarrow as pa
+
+        number, time, connection, name, key = zip(*self._common, strict=True)
+        moments = np.array(time, np.int64)
+        return {
+            "run": pa.array(np.full(len(number), self._run, np.int32)),
+            "number": pa.array(number, pa.int64()),
+            "time": timestamps(moments),
+            "time_ns": pa.array(moments),
+            "connection": pa.array(connection, pa.int32()),
+            "api": pa.array(name, pa.string()),
+            "api_key": pa.array(key, pa.int16()),
+        }
+
+    def _exchange_batch(self, common: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        made = self._schemas["exchanges"]
+        columns = (
+            *list(zip(*self._attributes_of, strict=True))[: -len(_AT_LEAST_TWO)],
+            *zip(*self._values_of, strict=True),
+            *zip(*self._more_of, strict=True),
+        )
+        values = dict(zip(self._exchange_columns, columns, strict=True))
+        return pa.record_batch(
+            [
+                common[field.name] if field.name in common else pa.array(values[field.name], field.type)
+                for field in made
+            ],
+            schema=made,
+        )
+
+    def _batch(self, name: str, common: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        made = self._schemas[name]
+        of = pa.array(np.array(self._of[name], np.int64))
+        values = dict(zip(_BEHIND[name], zip(*self._rows[name], strict=True), strict=True))
+        return pa.record_batch(
+            [
+                common[field.name].take(of)
+                if field.name in _COMMON
+                else pa.array(values[field.name], field.type)
+                for field in made
+            ],
+            schema=made,
+        )
+
+
+def _size(row: tuple[Any, ...]) -> int:
+    key, value = row[_KEY], row[_VALUE]
+    return 100 + (len(key) if key else 0) + (len(value) if value else 0)
+
+
+_KEY, _VALUE = RECORD_COLUMNS.index("key"), RECORD_COLUMNS.index("value")
+
+
+def _copied(value: Any) -> Any:
+    """Return a decoded body that may be changed; bytes and numbers are shared."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value
+
+
+# ---------------------------------------------------------------- columns of exchanges
+_Maker = Callable[[Exchange, Said | None], Any]
+
+
+def _groups(exchange: Exchange, _: Said | None) -> list[str]:
+    key = exchange.api_key
+    if key is None:
+        return []
+    found: list[str] = []
+    for side, body in zip(SIDES, (exchange.request, exchange.response), strict=True):
+        if body is None or body.version is None or not body.value:
+            continue
+        if _names_groups(key, body.version, side):
+            found += groups_in(key, body.version, body.value, side)
+    return list(dict.fromkeys(found)) if len(found) > 1 else found
+
+
+@lru_cache(maxsize=2048)
+def _names_groups(key: int, version: int, side: Side) -> bool:
+    return bool(group_paths(key, version, side))
+
+
+def _throttle(exchange: Exchange, _: Said | None) -> int | None:
+    told = ((exchange.response.value if exchange.response is not None else None) or {}).get(
+        "throttle_time_ms"
+    )
+    return told if isinstance(told, int) else None
+
+
+def _sum(name: str) -> _Maker:
+    place = PARTITION_COLUMNS.index(name)
+
+    def total(_: Exchange, said: Said | None) -> int | None:
+        if said is None or not said.carries:
+            return None
+        return sum([row[place] or 0 for row in said.rows])
+
+    return total
+
+
+def _expected(exchange: Exchange, _: Said | None) -> list[str]:
+    return list(dict.fromkeys([error.name for error in exchange.expected])) if exchange.expected else []
+
+
+def _problems(exchange: Exchange, _: Said | None) -> list[dict[str, Any]]:
+    if not exchange.problems:
+        return []
+    return [
+        {"side": side, "offset": problem.offset, "path": problem.path, "reason": problem.reason}
+        for side, problem in exchange.problems
+    ]
+
+
+def _flags(exchange: Exchange, _: Said | None) -> list[str]:
+    # most have none, which is told in a tenth of the time
+    special = exchange.flag or exchange.errors or exchange.wait or exchange.problems
+    if special or exchange.interventions is not UNTOUCHED or exchange.annotations.problems:
+        return exchange.flags
+    guessed = any(body is not None and body.guess for body in (exchange.request, exchange.response))
+    return exchange.flags if guessed else []
+
+
+_OWN: Mapping[str, _Maker] = {
+    "flags": _flags,
+    "wait_reason": lambda exchange, _: exchange.wait_reason or None,
+    "expected_errors": _expected,
+    "error_count": lambda exchange, _: len(exchange.errors) - len(exchange.expected),
+    "topics": lambda _, said: [] if said is None else said.topics,
+    "groups": _groups,
+    "records": _sum("records"),
+    "batches": _sum("batches"),
+    "record_bytes": _sum("record_bytes"),
+    "throttle_time_ms": _throttle,
+    "answered": lambda exchange, _: exchange.response_size > 0,
+    "problems": _problems,
+}
+"""Columns that an export does not have, or that take less time here."""
+
+
+# ---------------------------------------------------------------- without decoding
+def timestamps(moments: Int64s) -> pa.Array:
+    """Return moments in ns since the epoch as timestamps in microseconds; what is finer is cut off."""
+    import pyarrow as pa
+
+    return pa.array(moments // _US).view(pa.timestamp("us", "UTC"))
+
+
+def header_batch(
+    capture: Capture,
+    rows: Int64s,
+    numbers: Int64s,
+    connections: Int64s,
+    run: int,
+    columns: Sequence[str] | None = None,
+) -> pa.RecordBatch:
+    """Return what the exchange table alone tells of some exchanges, without decoding one of them.
+
+    :param capture: with ``table``, ``endpoints``, ``names`` and ``notes``
+    :param rows: rows of its exchange table
+    :param numbers: of these exchanges, as they are to be told
+    :param connections: likewise
+    :param columns: by name; all those of the table of exchanges that need nothing but the header, if None
+    :raises ValueError: for a column that needs bodies, or that there is not
+    """
+    import pyarrow as pa
+
+    chosen = _of_header(columns)
+    maker = _Header(capture, np.asarray(rows, np.int64))
+    given = {
+        "run": pa.array(np.full(len(rows), run, np.int32)),
+        "number": pa.array(np.asarray(numbers, np.int64)),
+        "connection": pa.array(np.asarray(connections, np.int32)),
+    }
+    arrays = [given[column.name] if column.name in given else maker.column(column) for column in chosen]
+    return pa.record_batch(arrays, schema=schema("exchanges", [column.name for column in chosen]))
+
+
+def _of_header(columns: Sequence[str] | None) -> tuple[Column, ...]:
+    table = TABLES["exchanges"]
+    if columns is None:
+        return tuple(column for column in table.usual if column.needs is Needs.HEADER)
+    chosen = table.choose(columns)
+    deep = [column.name for column in chosen if column.needs is not Needs.HEADER]
+    if deep:
+        raise ValueError(f"{', '.join(deep)} cannot be told without decoding")
+    return chosen
+
+
+class _Header:
+    """Columns of some exchanges, made of the exchange table's."""
+
+    def __init__(self, capture: Capture, rows: Int64s) -> None:
+        self._capture = capture
+        self._rows = rows
+
+    def column(self, column: Column) -> pa.Array:
+        """Return one column."""
+        import pyarrow as pa
+
+        name = column.name
+        made = getattr(self, f"_{name}", None)
+        if made is not None:
+            return made()
+        return pa.array(self._values(name), arrow_type(column.type))
+
+    def _values(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = self._capture.table.column(name)[self._rows]
+        return values
+
+    def _moments(self) -> Int64s:
+        asked = self._values("request_size") > 0
+        return np.where(asked, self._values("request_first"), self._values("response_first"))
+
+    def _time(self) -> pa.Array:
+        return timestamps(self._moments())
+
+    def _time_ns(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(self._moments())
+
+    def _latency_ns(self) -> pa.Array:
+        import pyarrow as pa
+
+        both = (self._values("request_size") > 0) & (self._values("response_size") > 0)
+        return pa.array(self._values("response_first") - self._values("request_last"), mask=~both)
+
+    def _answered(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(self._values("response_size") > 0)
+
+    # ------------------------------------------------------------ texts
+    def _of_connections(self, text: Callable[[int], str | None]) -> pa.Array:
+        import pyarrow as pa
+
+        met, which = np.unique(self._values("connection"), return_inverse=True)
+        return pa.array([text(each) for each in met.tolist()], pa.string()).take(pa.array(which))
+
+    def _client(self) -> pa.Array:
+        return self._of_connections(lambda each: self._capture.endpoints(each)[0])
+
+    def _broker(self) -> pa.Array:
+        return self._of_connections(lambda each: self._capture.endpoints(each)[1])
+
+    def _client_name(self) -> pa.Array:
+        return self._of_connections(lambda each: self._name(each, 0))
+
+    def _broker_name(self) -> pa.Array:
+        return self._of_connections(lambda each: self._name(each, 1))
+
+    def _name(self, connection: int, side: int) -> str | None:
+        return next(iter(self._capture.names.of(self._capture.endpoints(connection)[side])), None)
+
+    def _client_id(self) -> pa.Array:
+        import pyarrow as pa
+
+        codes = self._values("client_id")
+        texts = pa.array(self._capture.table.client_ids, pa.string())
+        return texts.take(pa.array(codes, mask=codes < 0))
+
+    # ------------------------------------------------------------ what is known of the request
+    def _api(self) -> pa.Array:
+        import pyarrow as pa
+
+        keys = self._values("api_key").astype(np.int64)
+        keys[self._tokens()] = _TOKEN
+        met, which = np.unique(keys, return_inverse=True)
+        return pa.array([_api_text(key) for key in met.tolist()], pa.string()).take(pa.array(which))
+
+    def _tokens(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self._values("flags") & int(Flag.SASL_TOKEN) != 0
+        return found
+
+    def _known(self, name: str) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(self._values(name), mask=self._values("api_key") < 0)
+
+    def _api_key(self) -> pa.Array:
+        return self._known("api_key")
+
+    def _version(self) -> pa.Array:
+        return self._known("version")
+
+    def _correlation_id(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(self._values("correlation_id"), mask=self._tokens())
+
+    # ------------------------------------------------------------ notes
+    def _marked(self) -> pa.Array:
+        return self._noted(lambda note: note.marked, blank=False)
+
+    def _comment(self) -> pa.Array:
+        return self._noted(lambda note: note.comment or None, blank=None)
+
+    def _noted(self, said: Callable[[Note], Any], *, blank: bool | None) -> pa.Array:
+        import pyarrow as pa
+
+        values: list[Any] = [blank] * len(self._rows)
+        notes = self._capture.notes.all()
+        if notes:
+            values = [said(notes[row]) if row in notes else blank for row in self._rows.tolist()]
+        return pa.array(values, pa.string() if blank is None else pa.bool_())
+
+
+_TOKEN = -2
+
+
+def _api_text(key: int) -> str:
+    return {_TOKEN: "SaslToken", -1: "unknown"}.get(key) or api_name(key)

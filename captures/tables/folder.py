@@ -1,0 +1,605 @@
+"""The folder of tables: how rows get into it, all of a run or none, and what it knows of the runs before.
+
+::
+
+    OUT/TABLE/date=2026-11-22/hour=7/part-00000-TASK.parquet    rows of run 0, by date and hour (UTC) of their `time`
+    OUT/_kproxy/run-00000.json                                  what run 0 has read and written, written last
+    OUT/.staging-ID/                                            what is being written
+
+Whatever reads folders of Parquet reads them, as nothing is in them but whole runs. Every task writes below a hidden
+folder of its own. :meth:`Folder.commit` moves the files to their places and writes the manifest of the run. A run that
+dies before leaves its hidden folder, one that dies in between files of a run without a manifest; the next run removes
+both. So only one run may write to a folder at a time.
+
+Paths may be those of this machine, or of anything that pyarrow or fsspec reach (``s3://bucket/tables``). Moving a file
+is one step on a file system; object stores copy and delete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from captures.export.parquet import ParquetMissing
+from captures.tables.schema import TABLES, VERSION, schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.fs as pafs
+    import pyarrow.parquet as pq
+
+MANIFESTS = "_kproxy"
+STAGING = ".staging-"
+HEAD_BYTES = 64 << 10
+"""Bytes at the beginning of an input by which it is known again."""
+ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_ROWS = 128 << 10
+MOST_OPEN = 16
+"""Files that one task writes at the same time."""
+MOST_WAITING = 256 << 20
+"""Bytes of rows that one task keeps before they are written."""
+
+_HOUR = 3_600_000_000_000
+_PART = re.compile(r"part-(\d{5,})-[0-9a-z]+(?:-\d+)?\.parquet$")
+"""Files of runs; those that Spark itself writes have longer names."""
+_TASK = re.compile(r"[0-9a-z]+")
+_RUN = re.compile(r"run-(\d+)\.json$")
+_NO_ROWS = "date=1970-01-01/hour=0"
+"""Where a table without rows is, if there is no row in any other either."""
+
+
+class FolderError(ValueError):
+    """Tables cannot be written to a folder; the text says why, and what to do."""
+
+
+# ---------------------------------------------------------------- inputs
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file that was read.
+
+    :ivar path: as it was given, absolute if it is of this machine
+    :ivar size: in bytes
+    :ivar mtime_ns: when it was last written to, in ns since the epoch; 0 if that is not known
+    :ivar head: SHA-256 of its first :data:`HEAD_BYTES`, in hex
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    head: str
+
+    @classmethod
+    def of(cls, path: str) -> Input:
+        """Look at a file.
+
+        :raises OSError: if it cannot be read
+        """
+        files, place = file_system(path)
+        info = files.get_file_info(place)
+        with files.open_input_stream(place) as file:
+            head = hashlib.sha256(file.read(HEAD_BYTES)).hexdigest()
+        return cls(_shown(path, place), int(info.size or 0), int(info.mtime_ns or 0), head)
+
+    @property
+    def content(self) -> tuple[int, str]:
+        """What stays the same where it is moved, or copied."""
+        return self.size, self.head
+
+
+def _shown(path: str, place: str) -> str:
+    return path if "://" in path else place
+
+
+class Compared(NamedTuple):
+    """Inputs, and what a folder knows of them.
+
+    :ivar new: those that no run has read
+    :ivar known: those that one has
+    :ivar changed: those that one has read under this path when they had other content: a file that is being written to
+        was read too early, and its exchanges are in the tables already
+    """
+
+    new: list[Input]
+    known: list[Input]
+    changed: list[Input]
+
+
+# ---------------------------------------------------------------- what a run leaves
+class Part(NamedTuple):
+    """A file that a task has written, and where it belongs.
+
+    :ivar staged: where it is, in the file system of the folder
+    :ivar path: where it is to be, below the folder: ``exchanges/date=2026-11-22/hour=7/part-00000-3.parquet``
+    """
+
+    table: str
+    staged: str
+    path: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run has read and written.
+
+    :ivar schema: version of the schema
+    :ivar kproxy: version of the program
+    :ivar written: when it was committed (RFC 3339, UTC)
+    :ivar tables: table -> rows and files
+    :ivar summary: what else there is to tell of it
+    """
+
+    run: int
+    schema: int
+    kproxy: str
+    written: str
+    inputs: list[Input] = field(default_factory=list)
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape of the file, which docs/tables.md documents."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, shape: Mapping[str, Any]) -> Manifest:
+        """Read it back; keys that a later version has added are passed over.
+
+        :raises KeyError: if it is none
+        """
+        known = {name: shape[name] for name in ("run", "schema", "kproxy", "written", "tables", "summary")}
+        inputs = [
+            Input(**{name: each[name] for name in Input.__dataclass_fields__}) for each in shape["inputs"]
+        ]
+        return cls(**known, inputs=inputs)
+
+
+class Staged(NamedTuple):
+    """Where the tasks of a run write; it can be sent to other processes.
+
+    :ivar out: the folder of the tables
+    :ivar run: number of the run
+    :ivar staging: name of the hidden folder
+    """
+
+    out: str
+    run: int
+    staging: str
+
+
+def file_system(path: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system of a path or URI, and the path in it.
+
+    :raises FolderError: if nothing is there that knows such URIs
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import fs
+    except ImportError:
+        raise ParquetMissing from None
+    if "://" not in path:
+        from pathlib import Path
+
+        return fs.LocalFileSystem(), str(Path(path).absolute())
+    try:
+        found: tuple[pafs.FileSystem, str] = fs.FileSystem.from_uri(path)
+    except (pa.ArrowInvalid, NotImplementedError):
+        found = _by_fsspec(path)
+    return found
+
+
+def _by_fsspec(path: str) -> tuple[pafs.FileSystem, str]:
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    scheme = path.partition("://")[0]
+    try:
+        from fsspec.core import url_to_fs
+
+        files, place = url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        raise FolderError(
+            f"{path}: nothing is installed that reaches {scheme}:// ({error}); install fsspec with its package for it"
+        ) from None
+    return PyFileSystem(FSSpecHandler(files)), place
+
+
+# ---------------------------------------------------------------- the folder
+class Folder:
+    """A folder of tables, opened for one run; :func:`open_folder` makes it.
+
+    :ivar out: path or URI of it
+    :ivar manifests: of the runs before, in their order
+    :ivar run: number of this run
+    """
+
+    def __init__(self, out: str, *, overwrite: bool = False) -> None:
+        self.out = out
+        self._files, self._root = file_system(out)
+        self._overwrite = overwrite
+        self.manifests = _manifests(self._files, self._root)
+        self.run = 0 if overwrite else max((each.run for each in self.manifests), default=-1) + 1
+        self._staging = f"{STAGING}{uuid.uuid4().hex[:12]}"
+
+    @property
+    def staged(self) -> Staged:
+        """What tasks have to know to write."""
+        return Staged(self.out, self.run, self._staging)
+
+    def compare(self, inputs: Iterable[Input]) -> Compared:
+        """Tell inputs that a run has read from those that none has; one that overwrites knows none."""
+        before = [] if self._overwrite else [known for each in self.manifests for known in each.inputs]
+        contents, paths = {each.content for each in before}, {each.path for each in before}
+        found = Compared([], [], [])
+        for each in inputs:
+            if each.content in contents:
+                found.known.append(each)
+            elif each.path in paths:
+                found.changed.append(each)
+            else:
+                found.new.append(each)
+        return found
+
+    def commit(
+        self,
+        parts: Iterable[Part],
+        *,
+        tables: Sequence[str],
+        inputs: Iterable[Input] = (),
+        summary: Mapping[str, Any] | None = None,
+    ) -> Manifest:
+        """Put the files of a run into their places, and write its manifest.
+
+        Files of attempts that failed are not among the parts, and go with the hidden folder.
+
+        :param tables: those that were asked for; of one without any row the folder gets an empty file, so that it can
+            be read
+        :raises FolderError: if another run was committed meanwhile
+        """
+        mine = list(parts)
+        if not self._overwrite and self._exists(self._manifest_path(self.run)):
+            raise FolderError(f"{self.out}: another run was written there meanwhile; run it again")
+        if self._overwrite:
+            self._remove_all()
+        mine += self._empty(tables, mine)
+        self._make(part.path.rpartition("/")[0] for part in mine)
+        for part in mine:
+            self._files.move(part.staged, f"{self._root}/{part.path}")
+        manifest = self._manifest(mine, tables, inputs, summary)
+        self._write_manifest(manifest)
+        self.discard()
+        self.manifests = [*(() if self._overwrite else self.manifests), manifest]
+        return manifest
+
+    def discard(self) -> None:
+        """Remove what was written and not committed."""
+        place = f"{self._root}/{self._staging}"
+        if self._exists(place):
+            self._files.delete_dir(place)
+
+    # ------------------------------------------------------------ what was left
+    def sweep(self) -> None:
+        """Remove what runs that died have left: hidden folders, and files of runs without a manifest."""
+        from pyarrow import fs
+
+        runs = {each.run for each in self.manifests}
+        for info in self._listed(""):
+            if info.base_name.startswith(STAGING):
+                self._files.delete_dir(info.path)
+            elif info.type == fs.FileType.Directory and info.base_name in TABLES:
+                for file in self._listed(info.base_name, recursive=True):
+                    found = _PART.match(file.base_name)
+                    if found and int(found[1]) not in runs:
+                        self._files.delete_file(file.path)
+
+    def _remove_all(self) -> None:
+        """Remove all tables and manifests."""
+        for info in self._listed(""):
+            if info.base_name in TABLES or info.base_name == MANIFESTS:
+                self._files.delete_dir(info.path)
+
+    # ------------------------------------------------------------ small things
+    def _listed(self, below: str, *, recursive: bool = False) -> list[Any]:
+        from pyarrow import fs
+
+        place = f"{self._root}/{below}".rstrip("/")
+        found: list[Any] = self._files.get_file_info(
+            fs.FileSelector(place, recursive=recursive, allow_not_found=True)
+        )
+        return found
+
+    def _exists(self, place: str) -> bool:
+        from pyarrow import fs
+
+        return bool(self._files.get_file_info(place).type != fs.FileType.NotFound)
+
+    def _make(self, folders: Iterable[str]) -> None:
+        for each in sorted(set(folders)):
+            self._files.create_dir(f"{self._root}/{each}", recursive=True)
+
+    def _manifest_path(self, run: int) -> str:
+        return f"{self._root}/{MANIFESTS}/run-{run:05d}.json"
+
+    def _empty(self, tables: Sequence[str], parts: Sequence[Part]) -> list[Part]:
+        """Write empty files for tables that would have none."""
+        with_rows = {part.table for part in parts}
+        kept = [] if self._overwrite else self.manifests
+        before = {name for each in kept for name, table in each.tables.items() if table["files"]}
+        without = [name for name in tables if name not in with_rows | before]
+        if not without:
+            return []
+        hours = sorted(part.path.split("/", 1)[1].rpartition("/")[0] for part in parts)
+        writer = PartWriter(self.staged, "none")
+        for name in without:
+            writer.write_empty(name, hours[0] if hours else _NO_ROWS)
+        return writer.close()
+
+    def _manifest(
+        self,
+        parts: Sequence[Part],
+        tables: Sequence[str],
+        inputs: Iterable[Input],
+        summary: Mapping[str, Any] | None,
+    ) -> Manifest:
+        told: dict[str, dict[str, Any]] = {name: {"rows": 0, "files": []} for name in tables}
+        for part in sorted(parts, key=lambda part: part.path):
+            table = told.setdefault(part.table, {"rows": 0, "files": []})
+            table["rows"] += part.rows
+            table["files"].append({"path": part.path, "rows": part.rows, "bytes": part.bytes})
+        try:
+            program = version("kproxy")
+        except PackageNotFoundError:
+            program = ""
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return Manifest(self.run, VERSION, program, now, list(inputs), told, dict(summary or {}))
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        self._make([MANIFESTS])
+        place = self._manifest_path(manifest.run)
+        hidden = f"{self._root}/{MANIFESTS}/.run-{manifest.run:05d}.json"
+        with self._files.open_output_stream(hidden) as file:
+            file.write(json.dumps(manifest.to_json(), indent=1).encode())
+        self._files.move(hidden, place)
+
+
+def open_folder(out: str, *, append: bool = False, overwrite: bool = False) -> Folder:
+    """Open a folder for a run, and remove what runs that died have left in it.
+
+    :param append: add to what is there; there may be nothing
+    :param overwrite: replace the tables that are there, once this run is committed
+    :raises FolderError: if there is something already and neither was said, or it is none of ours, or was written with
+        another version of the schema
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    if append and overwrite:
+        raise FolderError("tables are either added to, or overwritten: say one of both")
+    folder = Folder(out, overwrite=overwrite)
+    others = _others(folder)
+    if others is None:
+        raise FolderError(f"{out} is a file; name a folder for the tables")
+    if folder.manifests and not (append or overwrite):
+        raise FolderError(f"{out} has tables already: --append adds to them, --overwrite replaces them")
+    if others and not folder.manifests:
+        raise FolderError(
+            f"{out} is not empty, and has no tables of kproxy ({others[0]}): name another folder"
+        )
+    written = {each.schema for each in folder.manifests} - {VERSION}
+    if append and written:
+        raise FolderError(
+            f"{out} was written with version {max(written)} of the schema, this is version {VERSION}: write to another"
+            " folder, or --overwrite"
+        )
+    folder.sweep()
+    return folder
+
+
+def read_manifests(out: str) -> list[Manifest]:
+    """Return what the runs into a folder have read and written, in their order; none if there is no such folder.
+
+    :raises FolderError: if one of the files is none
+    """
+    return _manifests(*file_system(out))
+
+
+def _others(folder: Folder) -> list[str] | None:
+    """Return what is in a folder beside what a run that died has left; None if it is no folder."""
+    from pyarrow import fs
+
+    files, root = file_system(folder.out)
+    if files.get_file_info(root).type == fs.FileType.File:
+        return None
+    found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
+    return sorted(
+        info.base_name
+        for info in found
+        if not info.base_name.startswith(STAGING) and not _unfinished(files, info)
+    )
+
+
+def _unfinished(files: pafs.FileSystem, info: Any) -> bool:
+    """Tell whether a folder holds nothing but what was left by a first run that died while it was committed."""
+    from pyarrow import fs
+
+    if info.type != fs.FileType.Directory or info.base_name not in (*TABLES, MANIFESTS):
+        return False
+    below = files.get_file_info(fs.FileSelector(info.path, recursive=True))
+    return all(
+        each.type == fs.FileType.Directory
+        or _PART.match(each.base_name)
+        or each.base_name.startswith(".run-")
+        for each in below
+    )
+
+
+def _manifests(files: pafs.FileSystem, root: str) -> list[Manifest]:
+    from pyarrow import fs
+
+    found = files.get_file_info(fs.FileSelector(f"{root}/{MANIFESTS}", allow_not_found=True))
+    made = []
+    for info in sorted(found, key=lambda info: str(info.path)):
+        if not _RUN.match(info.base_name):
+            continue
+        with files.open_input_stream(info.path) as file:
+            text = file.read()
+        try:
+            made.append(Manifest.from_json(json.loads(text)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FolderError(f"{info.path} is no manifest of kproxy: {error}") from None
+    return made
+
+
+# ---------------------------------------------------------------- writing
+class _Open:
+    """A file that is being written.
+
+    :ivar waiting: batches that are not in the file yet
+    """
+
+    def __init__(self, writer: pq.ParquetWriter, staged: str, path: str) -> None:
+        self.writer = writer
+        self.staged = staged
+        self.path = path
+        self.waiting: list[pa.RecordBatch] = []
+        self.rows = self.waiting_rows = self.waiting_bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.waiting.append(batch)
+        self.rows += len(batch)
+        self.waiting_rows += len(batch)
+        self.waiting_bytes += batch.nbytes
+
+    def flush(self) -> None:
+        import pyarrow as pa
+
+        if self.waiting:
+            table = pa.Table.from_batches(self.waiting)
+            self.writer.write_table(table, row_group_size=max(len(table), 1))
+        self.waiting, self.waiting_rows, self.waiting_bytes = [], 0, 0
+
+
+class PartWriter:
+    """Writes the rows of one task, below a hidden folder of its own, by table, date and hour.
+
+    As a context manager it leaves nothing behind that was not closed properly.
+
+    :param staged: of the run
+    :param task: of the run, for the names of files, of digits and small letters; the same of all attempts
+    :raises ValueError: for another name
+    """
+
+    def __init__(self, staged: Staged, task: int | str) -> None:
+        self._run = staged.run
+        self._task = f"{task:05d}" if isinstance(task, int) else task
+        if not _TASK.fullmatch(self._task):
+            raise ValueError(f"{task!r} is no name of a task: it has to be of digits and small letters")
+        self._files, root = file_system(staged.out)
+        self._place = f"{root}/{staged.staging}/{self._task}-{uuid.uuid4().hex[:8]}"
+        self._open: dict[tuple[str, str], _Open] = {}
+        self._count: dict[tuple[str, str], int] = {}
+        self._parts: list[Part] = []
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.abort()
+
+    def write_all(self, batches: Mapping[str, pa.RecordBatch]) -> None:
+        """Write rows of several tables."""
+        for table, batch in batches.items():
+            self.write(table, batch)
+
+    def write(self, table: str, batch: pa.RecordBatch) -> None:
+        """Write rows of a table; they have to have ``time_ns``."""
+        if not len(batch):
+            return
+        times = batch.column(batch.schema.get_field_index("time_ns")).to_numpy(zero_copy_only=False)
+        hours = times // _HOUR
+        first = hours[0]
+        if (hours == first).all():
+            self._add(table, int(first), batch)
+            return
+        import pyarrow as pa
+
+        for hour in np.unique(hours).tolist():
+            self._add(table, hour, batch.take(pa.array(np.flatnonzero(hours == hour))))
+
+    def write_empty(self, table: str, hour: str) -> None:
+        """Write a file without rows.
+
+        :param hour: its folder, as in ``date=2026-11-22/hour=7``
+        """
+        self._opened(table, hour, schema(table))
+
+    def close(self) -> list[Part]:
+        """Finish all files, and return them."""
+        for key in list(self._open):
+            self._close(key)
+        return self._parts
+
+    def abort(self) -> None:
+        """Remove all that was written."""
+        for opened in self._open.values():
+            opened.writer.close()
+        self._open.clear()
+        self._parts.clear()
+        from pyarrow import fs
+
+        if self._files.get_file_info(self._place).type != fs.FileType.NotFound:
+            self._files.delete_dir(self._place)
+
+    def _add(self, table: str, hour: int, batch: pa.RecordBatch) -> None:
+        opened = self._opened(table, _hour_folder(hour), batch.schema)
+        opened.add(batch)
+        if opened.waiting_rows >= ROW_GROUP_ROWS or opened.waiting_bytes >= ROW_GROUP_BYTES:
+            opened.flush()
+        while sum(each.waiting_bytes for each in self._open.values()) > MOST_WAITING:
+            max(self._open.values(), key=lambda each: each.waiting_bytes).flush()
+
+    def _opened(self, table: str, hour: str, columns: pa.Schema) -> _Open:
+        key = table, hour
+        opened = self._open.pop(key, None)
+        if opened is None:
+            while len(self._open) >= MOST_OPEN:  # the one that was written to the longest ago
+                self._close(next(iter(self._open)))
+            opened = self._new(table, hour, columns)
+        self._open[key] = opened
+        return opened
+
+    def _new(self, table: str, hour: str, columns: pa.Schema) -> _Open:
+        import pyarrow.parquet as pq
+
+        count = self._count[table, hour] = self._count.get((table, hour), -1) + 1
+        more = f"-{count}" if count else ""
+        path = f"{table}/{hour}/part-{self._run:05d}-{self._task}{more}.parquet"
+        staged = f"{self._place}/{path}"
+        self._files.create_dir(staged.rpartition("/")[0], recursive=True)
+        told = {"kproxy.table": table, "kproxy.schema": str(VERSION)}
+        writer = pq.ParquetWriter(
+            staged, columns.with_metadata(told), filesystem=self._files, compression="zstd"
+        )
+        return _Open(writer, staged, path)
+
+    def _close(self, key: tuple[str, str]) -> None:
+        opened = self._open.pop(key)
+        opened.flush()
+        opened.writer.close()
+        size = int(self._files.get_file_info(opened.staged).size or 0)
+        self._parts.append(Part(key[0], opened.staged, opened.path, opened.rows, size))
+
+
+def _hour_folder(hour: int) -> str:
+    """Return the folder of an hour, counted from the epoch."""
+    day, rest = divmod(hour, 24)
+    return f"date={np.datetime64(day, 'D')}/hour={rest}"

@@ -1,0 +1,429 @@
+"""What an exchange says of each partition that it names, of any API in any version.
+
+Found by the declarations, as in :mod:`captures.meaning.mentions`: request and response of an exchange give one row for
+a partition, and for a group where a message names several. Values are taken by Kafka's names of the fields. Of records
+fields only the headers of batches are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from captures.exchanges import Exchange
+from captures.exchanges.payloads import SIDES
+from captures.meaning import Names, topics_in
+from captures.meaning.exchange import replica_of
+from captures.meaning.mentions import topic_plan
+from captures.meaning.payload import record_paths
+from captures.meaning.places import INDEX_FIELDS, PARTITION_ARRAYS, TOPIC_FIELDS, index
+from captures.meaning.plans import Plan, Side
+from captures.tables.schema import TABLES
+from dissectors.error_codes import error_name
+from dissectors.records import Batch, record_set
+from dissectors.wire import ZERO_UUID
+
+PRODUCE = 0
+_ASKED_BY_REPLICAS = frozenset({1, 2, 23})
+"""Fetch, ListOffsets and OffsetForLeaderEpoch tell who asks as a replica."""
+UNNAMED = "?"
+"""A topic of which neither name nor ID was read."""
+
+COLUMNS = TABLES["topic_partitions"].since("topic")
+"""The columns of a row made here, in their order: those behind what all rows of an exchange have in common."""
+
+_AT = {name: place for place, name in enumerate(COLUMNS)}
+_BLANK: tuple[Any, ...] = (None,) * len(COLUMNS)
+TOPIC, TOPIC_ID, PARTITION, GROUP = (_AT[name] for name in ("topic", "topic_id", "partition", "group"))
+_REPLICA_ID, _ERROR_CODE, _ERROR, _EXPECTED = (
+    _AT[name] for name in ("replica_id", "error_code", "error", "expected")
+)
+_BYTES, _RECORD_BYTES, _BATCHES, _RECORDS, _MARKERS, _UNCOUNTED = (
+    _AT[name] for name in ("bytes", "record_bytes", "batches", "records", "markers", "uncounted")
+)
+_FIRST_OFFSET, _LAST_OFFSET, _LEADER_ID, _LEADER_EPOCH, _ACQUIRED, _OFFSET = (
+    _AT[name] for name in ("first_offset", "last_offset", "leader_id", "leader_epoch", "acquired", "offset")
+)
+_BASE_OFFSET = _FIRST_OFFSET
+"""Of Produce the response gives the first offset under this name."""
+
+_FIELDS: dict[Side, dict[str, int]] = {
+    "request": {
+        "fetch_offset": _AT["fetch_offset"],
+        "current_leader_epoch": _AT["current_leader_epoch"],
+        "committed_offset": _AT["committed_offset"],
+        "timestamp": _AT["timestamp"],
+        "leader": _LEADER_ID,
+        "leader_id": _LEADER_ID,
+        "leader_epoch": _LEADER_EPOCH,
+    },
+    "response": {
+        "error_code": _ERROR_CODE,
+        "partition_error_code": _ERROR_CODE,
+        "error_message": _AT["error_message"],
+        "base_offset": _BASE_OFFSET,
+        "high_watermark": _AT["high_watermark"],
+        "last_stable_offset": _AT["last_stable_offset"],
+        "log_start_offset": _AT["log_start_offset"],
+        "committed_offset": _AT["committed_offset"],
+        "offset": _OFFSET,
+        "end_offset": _AT["end_offset"],
+        "leader_id": _LEADER_ID,
+        "leader_epoch": _LEADER_EPOCH,
+    },
+}
+"""Field of a partition's struct -> place in the row."""
+_RECORDS_FIELDS = ("records", "unaligned_records")
+_APART = ("current_leader", "acquired_records", "old_style_offsets")
+"""Fields that are not taken as they are."""
+
+
+class _Shape(NamedTuple):
+    """What is taken of the structs of partitions that have the same fields.
+
+    :ivar number: field with the number of the partition; empty if there is none
+    :ivar values: field and place in the row of what is taken as it is
+    :ivar records: field with records; empty if there is none
+    :ivar aligned: whether these begin with a batch
+    :ivar apart: whether there are fields that are not taken as they are
+    """
+
+    number: str
+    values: tuple[tuple[str, int], ...]
+    records: str
+    aligned: bool
+    apart: bool
+
+
+@lru_cache(maxsize=1024)
+def _shape(fields: tuple[str, ...], side: Side) -> _Shape:
+    return _Shape(
+        next((name for name in INDEX_FIELDS if name in fields), ""),
+        tuple((name, place) for name, place in _FIELDS[side].items() if name in fields),
+        next((name for name in _RECORDS_FIELDS if name in fields), ""),
+        "records" in fields,
+        any(name in fields for name in _APART),
+    )
+
+
+class Sent(NamedTuple):
+    """The batches of one records field, with the row of their partition.
+
+    :ivar side: of the message they are in
+    :ivar batches: the complete ones
+    """
+
+    row: list[Any]
+    side: Side
+    batches: list[Batch]
+
+
+class Said(NamedTuple):
+    """What an exchange says of partitions.
+
+    :ivar rows: with :data:`COLUMNS`
+    :ivar topics: that it names, with those of which it names no partition; each once, in order of appearance
+    :ivar sent: the record batches
+    :ivar carries: whether a message that was read has a field for records
+    """
+
+    rows: list[list[Any]]
+    topics: list[str]
+    sent: list[Sent]
+    carries: bool
+
+
+_NOTHING = Said([], [], [], carries=False)
+_Place = tuple[str | None, str, int]
+"""Group, topic and partition."""
+
+
+class _Way(NamedTuple):
+    """How the topics of a message are found.
+
+    :ivar plan: leads to what names topics; None if nothing does
+    :ivar whole: whether only structs name topics, so that the structs are all there is
+    :ivar carries: whether the message has fields for records
+    """
+
+    plan: Plan | None
+    whole: bool
+    carries: bool
+
+
+@lru_cache(maxsize=2048)
+def _way(key: int, version: int, side: Side) -> _Way:
+    plan = topic_plan(key, version, side)
+    carries = bool(record_paths(key, version, side))
+    return _Way(plan, _only_structs(plan), carries) if plan else _Way(None, whole=True, carries=carries)
+
+
+def _only_structs(plan: Plan) -> bool:
+    return all(not field for field in plan.fields) and all(
+        _only_structs(inner) for _, _, inner in plan.inside
+    )
+
+
+class PartitionRows:
+    """Finds what exchanges say of partitions.
+
+    :param names: tells names of topic IDs; it has to know them before the first exchange, so that rows do not depend
+        on the order in which exchanges are added
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def of(self, exchange: Exchange) -> Said:
+        """Return what one exchange says.
+
+        :param exchange: decoded with ``annotate=False``
+        :raises ValueError: if its records were made ready to be shown
+        """
+        key = exchange.api_key
+        if key is None:
+            return _NOTHING
+        found = _Found(self._names, exchange, key)
+        for side, body in zip(SIDES, (exchange.request, exchange.response), strict=True):
+            if body is not None and body.version is not None and body.value:
+                found.take(body.version, body.value, side)
+        return found.said()
+
+
+class _Found:
+    """Collects what one exchange says."""
+
+    __slots__ = ("_carries", "_exchange", "_group", "_key", "_names", "_rows", "_sent", "_structs", "_topics")
+
+    def __init__(self, names: Names, exchange: Exchange, key: int) -> None:
+        self._names = names
+        self._exchange = exchange
+        self._key = key
+        self._rows: dict[_Place, list[Any]] = {}
+        self._topics: dict[str, None] = {}
+        self._sent: list[Sent] = []
+        self._structs: list[tuple[list[Any], dict[str, Any]]] = []
+        """Rows with the structs of the response that may have an error."""
+        self._group: str | None = None
+        self._carries = False
+
+    def take(self, version: int, body: dict[str, Any], side: Side) -> None:
+        """Take one message in; the request comes first."""
+        way = _way(self._key, version, side)
+        self._carries |= way.carries
+        if way.plan is None:
+            return
+        if side == "request":
+            group = body.get("group_id")
+            self._group = group if isinstance(group, str) and group else None
+        holders: list[tuple[dict[str, Any], str | None]] = []
+        _collect(way.plan, body, self._group, holders)
+        if not way.whole:
+            # names stand in lists of strings and elsewhere, too
+            self._topics.update(dict.fromkeys(topics_in(self._key, version, body, self._known, side)))
+        for holder, group in holders:
+            self._take_topic(holder, group, side)
+
+    def _known(self, uuid: str) -> str | None:
+        return self._names(uuid)
+
+    def _take_topic(self, holder: dict[str, Any], group: str | None, side: Side) -> None:
+        name, uuid = _topic(holder)
+        if not name and uuid is not None:
+            name = self._names(uuid) or uuid
+        if name:
+            self._topics[name] = None
+        else:
+            name = UNNAMED
+        if index(holder) is not None:
+            self._take_partitions((holder,), name, uuid, group, side)
+            return
+        for field in PARTITION_ARRAYS:
+            found = holder.get(field)
+            if found and isinstance(found, list | tuple):
+                self._take_partitions(found, name, uuid, group, side)
+                return
+
+    def _take_partitions(
+        self, structs: Any, name: str, uuid: str | None, group: str | None, side: Side
+    ) -> None:
+        shape: _Shape | None = None
+        for struct in structs:
+            if isinstance(struct, int):
+                self._row(name, uuid, struct, group)
+                continue
+            if not struct:
+                continue
+            if shape is None or shape.number not in struct:
+                shape = _shape(tuple(struct), side)
+            number = struct.get(shape.number)
+            if not isinstance(number, int):
+                continue
+            row = self._row(name, uuid, number, group)
+            for field, place in shape.values:
+                value = struct.get(field)
+                if value is not None:
+                    row[place] = value
+            if side == "response":
+                self._structs.append((row, struct))
+            if shape.records:
+                _count(row, struct.get(shape.records), shape.aligned, side, self._sent)
+            if shape.apart:
+                _apart(row, struct)
+
+    def _row(self, name: str, uuid: str | None, partition: int, group: str | None) -> list[Any]:
+        place = group, name, partition
+        row = self._rows.get(place)
+        if row is None:
+            row = self._rows[place] = list(_BLANK)
+            row[TOPIC], row[PARTITION], row[GROUP] = name, partition, group
+        if uuid is not None:
+            row[TOPIC_ID] = uuid
+        return row
+
+    def said(self) -> Said:
+        """Return what was taken in."""
+        exchange, key = self._exchange, self._key
+        rows = list(self._rows.values())
+        if key in _ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:
+            replica = replica_of(exchange.request.value)
+            if replica >= 0:
+                for row in rows:
+                    row[_REPLICA_ID] = replica
+        if exchange.errors:
+            self._name_errors()
+        if self._sent:
+            _place_in_log(self._sent, key)
+        return Said(rows, list(self._topics), self._sent, self._carries)
+
+    def _name_errors(self) -> None:
+        expected = {id(error.holders[-1]) for error in self._exchange.expected}
+        for row, struct in self._structs:
+            code = row[_ERROR_CODE]
+            if code:
+                row[_ERROR], row[_EXPECTED] = error_name(code), id(struct) in expected
+
+
+def _collect(
+    plan: Plan, body: dict[str, Any], group: str | None, out: list[tuple[dict[str, Any], str | None]]
+) -> None:
+    """Find the structs that are about a topic, with the group that they are about."""
+    if "" in plan.fields:
+        out.append((body, group))
+    for name, many, inner in plan.inside:
+        value = body.get(name)
+        if value:
+            for row in value if many else (value,):
+                if isinstance(row, dict):
+                    told = row.get("group_id")
+                    _collect(inner, row, told if told and isinstance(told, str) else group, out)
+
+
+def _topic(holder: dict[str, Any]) -> tuple[str, str | None]:
+    """Return name and ID of a topic as its struct has them; empty and None if it has them not."""
+    uuid = holder.get("topic_id")
+    if not uuid or uuid == ZERO_UUID:
+        uuid = None
+    for field in TOPIC_FIELDS:
+        name = holder.get(field)
+        if name:
+            return str(name), uuid
+    return "", uuid
+
+
+def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[Sent]) -> None:
+    """Add up a records field."""
+    if data is not None and not isinstance(data, bytes):
+        raise ValueError(
+            "exchanges have to be decoded with annotate=False: their records are not bytes any more"
+        )
+    if row[_BYTES] is None:
+        row[_BYTES : _UNCOUNTED + 1] = [0] * (_UNCOUNTED + 1 - _BYTES)
+    if not data:
+        return
+    row[_BYTES] += len(data)
+    batches = record_set(data, aligned=aligned).batches
+    size = records = markers = 0
+    for batch in batches:
+        size += batch.end - batch.start
+        count = batch.count
+        if count is None:
+            row[_UNCOUNTED] += 1
+        elif batch.control:
+            markers += count
+        else:
+            records += count
+    row[_RECORD_BYTES] += size
+    row[_BATCHES] += len(batches)
+    row[_RECORDS] += records
+    row[_MARKERS] += markers
+    if batches:
+        sent.append(Sent(row, side, batches))
+
+
+def _apart(row: list[Any], struct: dict[str, Any]) -> None:
+    """Take what is not taken as it is."""
+    leader = struct.get("current_leader")
+    if leader:
+        row[_LEADER_ID], row[_LEADER_EPOCH] = leader.get("leader_id"), leader.get("leader_epoch")
+    acquired = struct.get("acquired_records")
+    if acquired is not None:
+        row[_ACQUIRED] = sum(
+            each["last_offset"] - each["first_offset"] + 1
+            for each in acquired
+            if each and "first_offset" in each and "last_offset" in each
+        )
+    # ListOffsets v0 gives several, the newest first
+    old = struct.get("old_style_offsets")
+    if old:
+        row[_OFFSET] = old[0]
+
+
+# ---------------------------------------------------------------- offsets in the log
+def _place_in_log(sent: list[Sent], key: int) -> None:
+    """Fill in first and last offset of partitions."""
+    for row, _, batches in sent:
+        if key == PRODUCE:
+            base = row[_BASE_OFFSET]
+            if base is not None and base >= 0:
+                length = _length(batches)
+                row[_LAST_OFFSET] = None if length is None else base + length - 1
+            else:
+                row[_FIRST_OFFSET] = None
+        else:
+            row[_FIRST_OFFSET] = first_offset(batches[0])
+            row[_LAST_OFFSET] = batches[-1].last_offset
+
+
+def first_offset(batch: Batch) -> int | None:
+    """Return the offset that a batch states for its first record; None for one that does not tell it.
+
+    A compressed message of magic 0 or 1 has the offset of the last that is in it.
+    """
+    return None if batch.count is None else int(batch.base_offset)
+
+
+def _length(batches: list[Batch]) -> int | None:
+    """Return how many offsets some batches take up in the log; None if one does not tell how many it does."""
+    total = 0
+    for batch in batches:
+        if batch.count is None:
+            return None
+        total += batch.last_offset_delta + 1
+    return total
+
+
+def log_offsets(sent: Sent, key: int) -> Iterator[int | None]:
+    """Yield for each batch the offset in the log of its first record; None if it is not told.
+
+    What is produced gets its offsets from the broker, one partition's batches one after the other.
+    """
+    if key != PRODUCE:
+        yield from map(first_offset, sent.batches)
+        return
+    at: int | None = sent.row[_BASE_OFFSET]
+    for batch in sent.batches:
+        yield at
+        if at is not None:
+            at = None if batch.count is None else at + batch.last_offset_delta + 1

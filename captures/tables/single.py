@@ -1,0 +1,315 @@
+"""All tables of a capture, made by one process.
+
+:func:`write_tables` does all of it, from paths to a folder, for those who name files. :func:`write_tables_single` takes
+a capture that was read already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from captures.analysis.api_stats import undecoded
+from captures.analysis.findings.all import RULES
+from captures.analysis.findings.choosing import chosen as chosen_rules
+from captures.analysis.findings.rule import Rule
+from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.packets import CaptureError, JoinedSource
+from captures.packets.files import STANDARD_INPUT, find_files
+from captures.packets.spool import DEFAULT_SPOOL, Quota
+from captures.packets.tls import KeyLog
+from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.exchange_rows import ExchangeTables, Int64s, header_batch
+from captures.tables.folder import Folder, Input, Manifest, Part, PartWriter, open_folder
+from captures.tables.schema import Needs, choose_tables
+from captures.tables.whole_rows import WholeTables, needs
+
+if TYPE_CHECKING:
+    from captures.filters.filter import Filter
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is to do."""
+
+READING, WRITING = "reading", "writing"
+_STEP = 1 << 16
+"""Exchanges that are taken together where none of them is decoded."""
+GISTS = frozenset({"request_gist", "response_gist"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be written.
+
+    :ivar tables: names of tables
+    :ivar filter: only exchanges that fit are rows, and are judged; None for all
+    :ivar columns: table -> names of its columns; the usual ones of those that are not named
+    :ivar rules: that make the findings
+    :ivar limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
+    """
+
+    tables: tuple[str, ...] = choose_tables()
+    filter: Filter | None = None
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rules: Sequence[type[Rule]] = RULES
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+class Written(NamedTuple):
+    """What was written, and not committed yet.
+
+    :ivar exchanges: how many were looked at: those that fit the filter
+    :ivar undecoded: how many of these could not be decoded, or not wholly; 0 where none had to be decoded
+    """
+
+    parts: list[Part]
+    exchanges: int
+    undecoded: int
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows by table."""
+        found: dict[str, int] = {}
+        for part in self.parts:
+            found[part.table] = found.get(part.table, 0) + part.rows
+        return found
+
+
+def _silent(_: str, __: int, ___: int) -> None:
+    """Tell nobody."""
+
+
+# ---------------------------------------------------------------- a capture that was read
+def write_tables_single(
+    capture: Capture,
+    folder: Folder,
+    wanted: Wanted,
+    *,
+    inputs: Iterable[Input] = (),
+    summary: Mapping[str, Any] | None = None,
+    progress: Progress = _silent,
+) -> Manifest:
+    """Write the tables of a capture into a folder, all of them or, if it fails, none.
+
+    :param capture: read to its end
+    :param inputs: its files, to be known again
+    :param summary: what else the manifest is to tell of the run
+    :raises FolderError: if another run was written there meanwhile
+    """
+    try:
+        written = write_parts(capture, folder, wanted, progress)
+        return folder.commit(written.parts, tables=wanted.tables, inputs=inputs, summary=summary)
+    except BaseException:
+        folder.discard()
+        raise
+
+
+def write_parts(capture: Capture, folder: Folder, wanted: Wanted, progress: Progress = _silent) -> Written:
+    """Write the tables of a capture, for :meth:`Folder.commit` to put them into their places.
+
+    :param capture: read to its end
+    """
+    columns = wanted.columns.get("exchanges")
+    gist = "exchanges" in wanted.tables and (columns is None or bool(GISTS & set(columns)))
+    reader = ExchangeReader(capture, annotate=False, gist=gist)
+    names = reader.knowledge.topic_name
+    rows = ExchangeTables(wanted.tables, names=names, run=folder.run, columns=wanted.columns)
+    whole = WholeTables(
+        capture, names, wanted.tables, run=folder.run, rules=wanted.rules, limits=wanted.limits
+    )
+    keys = needs(wanted.tables, wanted.rules)
+    with PartWriter(folder.staged, 0) as writer:
+        if wanted.filter is None and rows.needs is Needs.HEADER and keys is not None:
+            _write_headers(reader, writer, folder.run, wanted, progress)
+            if not keys:
+                writer.write_all(whole.batches())
+                return Written(writer.close(), len(reader), 0)
+            rows = ExchangeTables((), names=names, run=folder.run)
+        # what one exchange tells of others must not depend on which of them comes first
+        reader.learn(len(reader))
+        count = damaged = 0
+        for exchange in _exchanges(reader, wanted.filter, keys if not rows.tables else None):
+            rows.add(exchange)
+            whole.add(exchange)
+            count += 1
+            damaged += undecoded(exchange)
+            if rows.full:
+                writer.write_all(rows.take())
+                progress(WRITING, exchange.number, len(reader))
+        writer.write_all(rows.take())
+        writer.write_all(whole.batches())
+        progress(WRITING, len(reader), len(reader))
+        return Written(writer.close(), count, damaged)
+
+
+def _exchanges(
+    reader: ExchangeReader, fits: Filter | None, keys: frozenset[int] | None
+) -> Iterator[Exchange]:
+    """Yield the exchanges that are to be looked at.
+
+    :param keys: of the APIs that matter; None if all do
+    """
+    if fits is None:
+        indexes = np.arange(len(reader))
+        if keys is not None:
+            indexes = indexes[np.isin(reader.capture.table.column("api_key")[reader.rows], sorted(keys))]
+        return reader.several(indexes.tolist())
+    return (exchange for exchange in fits.exchanges(reader) if keys is None or exchange.api_key in keys)
+
+
+def _write_headers(
+    reader: ExchangeReader, writer: PartWriter, run: int, wanted: Wanted, progress: Progress
+) -> None:
+    """Write the table of exchanges without decoding one of them."""
+    if "exchanges" not in wanted.tables:
+        return
+    capture, rows = reader.capture, reader.rows
+    connections = capture.table.column("connection")
+    for begin in range(0, len(rows), _STEP):
+        some: Int64s = rows[begin : begin + _STEP]
+        numbers = np.arange(begin, begin + len(some)) + 1
+        batch = header_batch(capture, some, numbers, connections[some], run, wanted.columns.get("exchanges"))
+        writer.write("exchanges", batch)
+        progress(WRITING, begin + len(some), len(rows))
+
+
+# ---------------------------------------------------------------- from paths
+class _Found(NamedTuple):
+    """The files of a run.
+
+    :ivar paths: those that are to be read
+    :ivar inputs: the same, as far as they are files that can be known again
+    :ivar skipped: those that a run before has read
+    :ivar unreadable: those that cannot be read
+    """
+
+    paths: list[str]
+    inputs: list[Input]
+    skipped: list[FileLeftOut]
+    unreadable: list[FileLeftOut]
+
+
+def write_tables(
+    paths: Sequence[str], out: str, options: TablesOptions, progress: Progress = _silent
+) -> TablesSummary:
+    """Write the tables of captures into a folder.
+
+    :param paths: files, folders and patterns, which together are one capture; ``-`` for standard input
+    :raises CaptureError: if there is nothing that can be read; with ``strict``, at the first file that cannot be read
+    :raises FolderError: if the folder does not fit
+    :raises ValueError: for a table, column, rule or filter that there is not
+    """
+    from captures.filters import compile_filter
+
+    if options.follow:
+        raise ValueError("files that come are followed with Spark only: leave out --engine single")
+    begin = monotonic()
+    wanted = Wanted(
+        tables=choose_tables(options.tables or None),
+        filter=compile_filter(options.filter) if options.filter else None,
+        columns={"exchanges": options.columns} if options.columns else {},
+        rules=chosen_rules(RULES, options.only, options.skip),
+    )
+    folder = open_folder(out, append=options.append, overwrite=options.overwrite)
+    found = _look(paths, folder)
+    if options.strict and found.unreadable:
+        first = found.unreadable[0]
+        raise CaptureError(first.path, 0, first.reason)
+    made = TablesSummary(
+        out=out, engine="single", skipped=tuple(found.skipped), unreadable=tuple(found.unreadable)
+    )
+    if not found.paths:
+        return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
+    try:
+        capture = _read(found.paths, options, progress)
+        written = write_parts(capture, folder, wanted, progress)
+        made = replace(
+            _described(made, capture, found, written, options),
+            rows={name: written.rows.get(name, 0) for name in wanted.tables},
+            seconds=monotonic() - begin,
+        )
+        folder.commit(written.parts, tables=wanted.tables, inputs=found.inputs, summary=made.to_json())
+    except BaseException:
+        folder.discard()
+        raise
+    return made
+
+
+def _look(paths: Sequence[str], folder: Folder) -> _Found:
+    """Look for captures, and leave out those that the tables have already."""
+    if STANDARD_INPUT in paths:
+        return _Found(list(paths), [], [], [])
+    files = find_files(paths, Quota(DEFAULT_SPOOL))
+    unreadable = [FileLeftOut(error.path, error.reason) for error in files.unreadable]
+    # a pipe with a name can be read only once, and is not known again
+    pipes = [file.path for file in files.files if file.source is not None]
+    for file in files.files:
+        if file.source is not None:
+            file.source.close()
+    inputs = [Input.of(file.path) for file in files.files if file.source is None]
+    compared = folder.compare(inputs)
+    skipped = [FileLeftOut(each.path, "a run before has read it") for each in compared.known]
+    unreadable += [
+        FileLeftOut(
+            each.path,
+            "it has changed since a run before has read it: --overwrite, or write to another folder",
+        )
+        for each in compared.changed
+    ]
+    return _Found([*pipes, *(each.path for each in compared.new)], compared.new, skipped, unreadable)
+
+
+def _read(paths: Sequence[str], options: TablesOptions, progress: Progress) -> Capture:
+    keylog = KeyLog(options.keylog) if options.keylog else None
+    capture = open_capture(paths, keylog=keylog)
+    capture.read(lambda done, expected: progress(READING, done, expected or 0))
+    if options.strict:
+        for each in capture.statistics.damage:
+            raise CaptureError(each.path, each.offset, each.reason)
+        for error in _unreadable(capture):
+            raise error
+    return capture
+
+
+def _unreadable(capture: Capture) -> list[CaptureError]:
+    return capture.source.unreadable if isinstance(capture.source, JoinedSource) else []
+
+
+def _described(
+    made: TablesSummary, capture: Capture, found: _Found, written: Written, options: TablesOptions
+) -> TablesSummary:
+    """Return a summary with what there is to tell of a capture."""
+    streams, statistics = capture.connections.streams, capture.statistics
+    failed = [FileLeftOut(error.path, error.reason) for error in _unreadable(capture)]
+    gone = {each.path for each in failed}
+    notes = []
+    if options.filter:
+        notes.append(f"{written.exchanges:,} of {len(capture.table):,} exchanges fit the filter")
+    if statistics.dropped:
+        notes.append(f"{statistics.dropped:,} packets were dropped by the capturing machine")
+    if capture.foreign:
+        notes.append(
+            f"{len(capture.foreign):,} connections are not Kafka in the clear: see the table connections"
+        )
+    sizes = {each.path: each.size for each in found.inputs}
+    return replace(
+        made,
+        files=tuple(
+            FileRead(path, sizes.get(_absolute(path), 0)) for path in found.paths if path not in gone
+        ),
+        unreadable=(*made.unreadable, *failed),
+        packets=statistics.packets,
+        exchanges=len(capture.table),
+        undecoded=written.undecoded,
+        lost_bytes=int(streams.lost.sum()) + int(streams.cut.sum()),
+        damage=tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in statistics.damage),
+        notes=tuple(notes),
+    )
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else str(Path(path).absolute())

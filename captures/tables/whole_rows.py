@@ -1,0 +1,443 @@
+"""Rows that need all of a capture: of groups, clients, connections, findings, and of how TCP fared.
+
+They are made of the analyses that the commands show, so that tables and commands say the same. Several processes may
+each make a part: of the tables, and of the rules of the diagnosis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from captures.analysis.clients.libraries import told_library
+from captures.analysis.connection_stats import ConnectionStats
+from captures.analysis.findings.all import RULES
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.findings.rule import Rule
+from captures.analysis.groups.calls import (
+    OF_MEMBERS,
+    Beat,
+    Call,
+    Commit,
+    GroupCalls,
+    Join,
+    Leave,
+    ModernBeat,
+    Run,
+    Sync,
+)
+from captures.analysis.groups.history import NEEDED as BY_GROUPS
+from captures.analysis.groups.model import Kind, Place, Rebalance
+from captures.analysis.introductions import client_name
+from captures.analysis.negotiation import Negotiation
+from captures.analysis.round_trips import RoundTrips
+from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
+from captures.exchanges import Capture, Exchange, Flag
+from captures.meaning import Names
+from captures.tables.schema import OF_THE_WHOLE, schema
+from dissectors.apis import api_name
+from dissectors.error_codes import error_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+
+_US = 1_000
+_MS = 1_000_000
+_OF_GROUPS = frozenset({"group_events", "rebalances"})
+_OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
+_SIDES = ("client", "broker")
+
+
+def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozenset[int] | None:
+    """Return the keys of the APIs whose exchanges have to be added; None for all exchanges, those without key too.
+
+    :param chosen: names of tables; those of others are passed over
+    :param rules: that make the findings
+    """
+    wanted = set(chosen)
+    if wanted & _OF_ALL_EXCHANGES:
+        return None
+    found: set[int] = set()
+    if "group_events" in wanted:
+        found |= OF_MEMBERS
+    if "rebalances" in wanted:
+        found |= BY_GROUPS
+    for rule in rules if "findings" in wanted else ():
+        if rule.apis is None:
+            return None
+        found |= rule.apis
+        if rule.of_groups:
+            found |= BY_GROUPS
+    return frozenset(found)
+
+
+class WholeTables:
+    """Makes the rows of the tables of :data:`~captures.tables.schema.OF_THE_WHOLE`.
+
+    Of the capture it takes what concerns it as a whole, and asks for it when the rows are asked for:
+
+    - ``connections``, ``client_stream``, ``endpoints``, ``shown_endpoints``, ``names``, ``foreign``, ``samples``,
+      ``statistics``, ``skipped``, ``latest``, and of ``decryption`` the mapping ``tls``;
+    - ``source.live``, ``source.complete``, and the ``source`` itself for a second look at packets, where members of
+      groups fell silent without closing their connections (:mod:`captures.analysis.groups.silence`);
+    - of ``table`` the columns ``client_id``, ``connection``, ``request_size``, ``request_last``, ``response_size``,
+      ``response_last``, and ``client_ids``, for the same; and the rows that may still be answered, of which a capture
+      that was read to its end has none.
+
+    :param names: tells names of topic IDs; what the whole capture tells has to be known before the first exchange
+    :param chosen: names of tables; those of others are passed over
+    :param run: which run into the folder this is
+    :param rules: that make the findings
+    :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        names: Names,
+        chosen: Iterable[str],
+        *,
+        run: int,
+        rules: Sequence[type[Rule]] = RULES,
+        limits: Mapping[str, float] | None = None,
+    ) -> None:
+        wanted = set(chosen)
+        self.tables = tuple(name for name in OF_THE_WHOLE if name in wanted)
+        self._capture = capture
+        self._run = run
+        asked = rules if "findings" in wanted else ()
+        followed = bool(wanted & _OF_GROUPS)
+        self._diagnosis = Diagnosis(capture, names, limits=limits, rules=asked, with_groups=followed)
+        self._connections = ConnectionStats(capture)
+        self._versions = _Versions(capture)
+        self._adders: list[Callable[[Exchange], None]] = []
+        if asked or followed:
+            self._adders.append(self._diagnosis.add)
+        if "connections" in wanted:
+            self._adders.append(self._connections.add)
+        if "client_versions" in wanted:
+            self._adders.append(self._versions.add)
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange; in the order of their numbers, those that :func:`needs` names at least.
+
+        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be told
+        """
+        for add in self._adders:
+            add(exchange)
+
+    def batches(self) -> dict[str, pa.RecordBatch]:
+        """Return the rows by table; none for a table without any."""
+        import pyarrow as pa
+
+        made = {}
+        for name in self.tables:
+            rows = [{"run": self._run, **row} for row in self._rows(name)]
+            if rows:
+                made[name] = pa.RecordBatch.from_pylist(rows, schema=schema(name))
+        return made
+
+    def _rows(self, table: str) -> Iterator[Row]:
+        match table:
+            case "group_events":
+                calls = self._diagnosis.groups.calls
+                return (row for name in sorted(calls) for row in _group_events(calls[name]))
+            case "rebalances":
+                timelines = self._diagnosis.groups.result()
+                return (_rebalance(told) for timeline in timelines for told in timeline.rebalances)
+            case "client_versions":
+                return self._versions.rows()
+            case "connections":
+                return self._connection_rows()
+            case "findings":
+                return self._findings()
+            case _:
+                return self._tcp_health()
+
+    # ------------------------------------------------------------ findings
+    def _findings(self) -> Iterator[Row]:
+        for finding in self._diagnosis.findings():
+            shape = finding.to_json()
+            del shape["first"]
+            yield shape | {
+                **_moment("time", finding.first),
+                **_moment("last", finding.last),
+                "thresholds": list(finding.thresholds.items()),
+            }
+
+    # ------------------------------------------------------------ connections
+    def _connection_rows(self) -> Iterator[Row]:
+        skipped: dict[int, int] = {}
+        for skip in self._capture.skipped:
+            skipped[skip.stream >> 1] = skipped.get(skip.stream >> 1, 0) + skip.size
+        for connection in range(len(self._capture.connections)):
+            row = self._connections.row(connection)
+            yield row.to_json() | {
+                **_moment("time", row.first),
+                **_moment("last", row.last),
+                "versions": list(row.versions.items()),
+                "fallback": list(row.fallback.items()),
+                "unanswered": list(row.unanswered.items()),
+                "skipped_bytes": skipped.get(connection, 0),
+            }
+
+    def _tcp_health(self) -> Iterator[Row]:
+        capture = self._capture
+        trips = RoundTrips(capture)
+        for connection in range(len(capture.connections)):
+            known, ends = capture.connections[connection], capture.endpoints(connection)
+            turned = capture.client_stream(connection) & 1
+            for side, direction in enumerate((known.directions[turned], known.directions[1 - turned])):
+                yield {
+                    **_moment("time", known.first_time),
+                    **_moment("last", known.last_time),
+                    "connection": connection,
+                    "direction": _SIDES[side],
+                    "sender": ends[side],
+                    "receiver": ends[1 - side],
+                    "packets": direction.packets,
+                    "bytes": direction.end,
+                    "retransmitted": direction.retransmitted,
+                    "reordered": direction.reordered,
+                    "lost": direction.lost,
+                    "cut": direction.cut,
+                    "conflicting": direction.conflicting,
+                    "zero_windows": direction.zero_windows,
+                    "syn_seen": direction.syn_seen,
+                    **_moment("fin", _seen(direction.fin_time)),
+                    **_moment("reset", _seen(direction.reset_time)),
+                    "handshake_ns": _seen(known.handshake),
+                    "rtt_ns": trips.of(connection),
+                }
+
+
+def _moment(name: str, time: int | None) -> Row:
+    """Return the two columns of a moment."""
+    return {name: None if time is None else time // _US, f"{name}_ns": time}
+
+
+def _seen(time: int) -> int | None:
+    return time if time >= 0 else None
+
+
+# ---------------------------------------------------------------- groups
+def _group_events(group: GroupCalls) -> Iterator[Row]:
+    newer = [kind for kind in group.kinds if kind is not Kind.CLASSIC]
+    for call in group.ordered():
+        run = call if isinstance(call, Run) else None
+        modern = call if isinstance(call, ModernBeat) else None
+        kind = modern.kind if modern is not None else Kind.CLASSIC
+        if isinstance(call, Commit) and newer:
+            kind = newer[0]
+        # in the newer protocols epochs below 0 say that a member leaves
+        named = call.generation if modern is not None or call.generation >= 0 else None
+        yield {
+            "number": call.number,
+            **_moment("time", call.time),
+            "connection": call.connection,
+            "group": group.group,
+            "kind": str(kind),
+            "event": _event(call),
+            "client_id": call.client,
+            "host": call.host,
+            "broker": call.broker,
+            "member": call.member or None,
+            "instance_id": call.instance,
+            "generation": named,
+            "latency_ns": None if call.end is None else call.end - call.time,
+            "error_code": call.error,
+            "error": error_name(call.error) if call.error else None,
+            "count": 1 if run is None else run.count,
+            **_moment("last", call.time if run is None else run.last),
+            "last_number": call.number if run is None else run.last_number,
+            "longest_gap_ns": 0 if run is None else run.longest,
+            **_details(call),
+        }
+
+
+def _event(call: Call) -> str:
+    match call:
+        case ModernBeat():
+            return "join" if call.generation == 0 else "leave" if call.generation < 0 else "heartbeat"
+        case Join():
+            return "join"
+        case Sync():
+            return "sync"
+        case Leave():
+            return "leave"
+        case Commit():
+            return "commit"
+        case Beat():
+            return "heartbeat"
+    raise AssertionError(f"{type(call).__name__} is no event")
+
+
+def _details(call: Call) -> Row:
+    """Return what only some kinds of calls tell."""
+    match call:
+        case Join():
+            said = call.subscription
+            return {
+                "generation_told": _seen(call.answered),
+                "protocol_type": call.protocol_type or None,
+                "protocol": call.chosen or None,
+                "leader": call.leader or None,
+                "reason": call.reason or None,
+                "topics": None if said is None else list(said.topics),
+                "owned": None if said is None else _places(said.owned),
+                "session_timeout_ms": _ms(call.session_timeout),
+                "rebalance_timeout_ms": _ms(call.rebalance_timeout),
+                "members": list(call.members) or None,
+            }
+        case Sync():
+            return {
+                "protocol_type": call.protocol_type or None,
+                "protocol": call.protocol or None,
+                "assigned": _places(call.assigned),
+            }
+        case Leave():
+            reasons = [reason for _, _, reason, _ in call.gone if reason]
+            return {
+                "reason": reasons[0] if reasons else None,
+                "members": [member or instance or "" for member, instance, _, _ in call.gone],
+            }
+        case Commit():
+            return {"transactional": call.transactional}
+        case ModernBeat():
+            pattern = [f"/{call.pattern}/"] if call.pattern else []
+            said_topics = call.topics is not None or bool(pattern)
+            return {
+                "generation_told": call.epoch,
+                "protocol": call.assignor or None,
+                "topics": [*(call.topics or ()), *pattern] if said_topics else None,
+                "owned": _places(call.owned),
+                "assigned": _places(call.assigned),
+                "rebalance_timeout_ms": _ms(call.rebalance_timeout),
+            }
+    return {}
+
+
+def _ms(time: int | None) -> int | None:
+    return None if time is None else time // _MS
+
+
+def _places(places: Iterable[Place] | None) -> list[Row] | None:
+    if places is None:
+        return None
+    return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
+
+
+def _rebalance(told: Rebalance) -> Row:
+    shape = told.to_json()
+    shape |= _moment("time", told.time)
+    for cause, row in zip(told.causes, shape["causes"], strict=True):
+        row |= _moment("time", cause.time)
+    for awaited, row in zip(told.awaited, shape["awaited"], strict=True):
+        row |= {**_moment("since", awaited.since), **_moment("deadline", awaited.deadline)}
+    for failure, row in zip(told.commit_failures, shape["commit_failures"], strict=True):
+        row |= _moment("time", failure.time)
+    shape["assigned"] = list(shape["assigned"].items())
+    return shape
+
+
+# ---------------------------------------------------------------- versions
+class _Used:
+    """When a version was used."""
+
+    __slots__ = ("first", "last", "time")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.first = exchange.number
+        self.time = self.last = exchange.time
+
+
+class _Versions:
+    """Which versions clients use and brokers offer, and since when."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._negotiation = Negotiation(capture)
+        self._used: dict[tuple[str, str, int, int], _Used] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        self._negotiation.add(exchange)
+        key, version = exchange.api_key, exchange.version
+        if key is None or version is None or Flag.ORPHAN in exchange.flag:
+            return
+        place = client_name(exchange), exchange.broker, key, version
+        known = self._used.get(place)
+        if known is None:
+            self._used[place] = _Used(exchange)
+        else:
+            known.last = max(known.last, exchange.time)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield what clients use, and what brokers offer."""
+        matrix = self._negotiation.result()
+        warnings: dict[tuple[str, str, str, int | None], list[str]] = {}
+        for each in matrix.warnings:
+            place = each.client, each.broker, each.api, each.version
+            warnings.setdefault(place, []).append(str(each.kind))
+        for client in matrix.clients:
+            for use in client.uses:
+                yield from self._of_use(client, use, warnings)
+        yield from _offers(matrix, warnings)
+
+    def _of_use(
+        self, client: ClientVersions, use: Use, warnings: Mapping[tuple[str, str, str, int | None], list[str]]
+    ) -> Iterator[Row]:
+        library = told_library(client.software[0]) if client.software else None
+        offered, could = use.offered or (None, None), use.could or (None, None)
+        for version, count in use.used.items():
+            used = self._used[client.name, use.broker, use.key, version]
+            yield {
+                **_moment("time", used.time),
+                "first": used.first,
+                **_moment("last", used.last),
+                "client": client.name,
+                "software": client.software,
+                "library": library.name if library is not None else None,
+                "release": (library.release or None) if library is not None else None,
+                "hosts": client.hosts,
+                "asks_for_versions": client.asks,
+                "is_broker": client.is_broker,
+                "broker": use.broker,
+                "api": use.api,
+                "api_key": use.key,
+                "version": version,
+                "exchanges": count,
+                "offered_min": offered[0],
+                "offered_max": offered[1],
+                "could_use_min": could[0],
+                "could_use_max": could[1],
+                "limit": None if use.limit is None else str(use.limit),
+                "used_elsewhere": use.elsewhere,
+                "warnings": warnings.get((client.name, use.broker, use.api, version), []),
+            }
+
+
+def _offers(matrix: Matrix, warnings: Mapping[tuple[str, str, str, int | None], list[str]]) -> Iterator[Row]:
+    for broker in matrix.brokers:
+        yield from _offer(broker, warnings.get(("", broker.broker, "", None), []))
+
+
+def _offer(broker: BrokerOffer, warnings: list[str]) -> Iterator[Row]:
+    for key, (least, most) in sorted(broker.apis.items()):
+        yield {
+            **_moment("time", broker.time),
+            "first": broker.told,
+            **_moment("last", broker.time),
+            "software": [],
+            "hosts": [],
+            "is_broker": False,
+            "broker": broker.broker,
+            "api": api_name(key),
+            "api_key": key,
+            "exchanges": 0,
+            "offered_min": least,
+            "offered_max": most,
+            "used_elsewhere": [],
+            "warnings": warnings,
+        }
