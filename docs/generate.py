@@ -12,6 +12,7 @@ from pathlib import Path
 from captures.analysis.findings.reference import reference as rules_reference
 from captures.exchanges import columns
 from captures.filters import reference
+from captures.tables.schema import reference as tables_reference
 from kproxy.tui.manual import key_sections, markdown, settings_section
 
 DOCS = Path(__file__).parent
@@ -72,6 +73,56 @@ The severity in the list is that of most findings of a rule; it may say otherwis
 name at the end of a diagnosis. The shape of `--json` is in [json-diagnose.md](json-diagnose.md). Made by
 `python -m docs.generate`."""
 
+TABLES = """# Tables
+
+```sh
+kproxy tables kafka.pcap -o tables                  # a capture, or many and large ones, as Parquet
+duckdb -c "SELECT api, count(*) FROM read_parquet('tables/exchanges/**/*.parquet') GROUP BY ALL"
+```
+
+A folder of tables is written by `kproxy tables`, by one process or by Spark on many machines; the rows are the same.
+Columns are named as the keys of [`read --json`](json.md), [`groups --json`](json-groups.md),
+[`diagnose --json`](json-diagnose.md), [`stats --json`](json-stats.md) and [`api-versions --json`](api-versions.md)
+where they are the same thing. The schema is stable: columns are added at the end of a table, never renamed or removed,
+within a version of the schema. Made by `python -m docs.generate`.
+
+## The folder
+
+| path | what it is |
+|---|---|
+| `TABLE/date=2026-11-22/hour=7/part-00000-00003.parquet` | rows with a `time` in that hour (UTC): run 0, task 3 |
+| `_kproxy/run-00000.json` | the manifest of run 0 |
+| `.staging-ID/` | what a run is writing; its files are moved to their places when it is done |
+
+`date` and `hour` are columns for whatever reads folders with `name=value` in their paths: Spark by
+itself, DuckDB with `hive_partitioning = true`, pyarrow with `partitioning="hive"`. A table without a single row has one
+empty file. What begins with `_` or `.` is passed over.
+
+A run that fails leaves nothing that is read. One that is killed leaves its hidden folder, or files without a manifest
+if it is killed while these are moved: the next run removes them, so that only one run may write to a folder at a time.
+`--append` adds a run, and leaves out files that a run before has read: they are known by their size and their
+first 64 KiB, wherever they are now; what comes from standard input is never known again. A file that has changed since
+is told, and not read again. `--overwrite` removes all tables and manifests once the run is done, and puts its own in
+their place.
+
+A manifest has `run`, `schema` (version of the schema), `kproxy` (version of the program), `written` (RFC 3339, UTC),
+`inputs` (`path`, `size`, `mtime_ns`, and `head`, the SHA-256 of the first 64 KiB), `tables` (by name: `rows`, and
+`files` with `path`, `rows`, `bytes`), and `summary`: what was read, lost and left out, and why.
+
+## What holds for all tables
+
+- `run` comes first: exchanges and connections are counted anew in each run, so that tables are joined by `run` and
+  `number`, or `run` and `connection`.
+- Every table has `time`, when what the row tells of began, and is split by it.
+- A moment is a timestamp in microseconds, as Spark has it, with the nanoseconds since the epoch beside it: `time` and
+  `time_ns`. Timestamps are cut off, not rounded.
+- Types are written as Spark SQL does. There are no unsigned integers and no dictionaries. A column that may be null
+  says so; a list is empty rather than null, unless it says so.
+- `group`, `limit` and `offset` are words of SQL: with the name of the table before them (`rebalances.group`) they need
+  no quotes.
+- Columns of `exchanges` that need bodies take most of the time. If only others are chosen (`--columns`), nothing is
+  decoded."""
+
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
     """Return the text of a page with its tables as they are now.
@@ -95,6 +146,7 @@ def pages() -> dict[str, str]:
     return {
         "columns.md": f"{COLUMNS}\n\n{columns.reference()}\n",
         "findings.md": f"{FINDINGS}\n\n{rules_reference()}\n",
+        "tables.md": f"{TABLES}\n\n{tables_reference()}\n",
         "filters.md": f"{FILTERS}\n\n{reference().rstrip()}\n",
         "ui.md": with_tables(
             "ui.md",

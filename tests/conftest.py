@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.spark import mark_tests, scheduler, spark
+
+__all__ = ["spark"]
 
 DATA = Path(__file__).parent / "data" / "captures"
 
@@ -19,3 +24,13 @@ def recorded_scram() -> Path:
 def recorded_garbage() -> Path:
     """HTTP, random bytes and impossible sizes sent to a Kafka port."""
     return DATA / "06_tansu_garbage.pcap"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        mark_tests(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return scheduler(config, log) if config.getoption("dist") == "load" else None

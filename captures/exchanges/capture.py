@@ -205,7 +205,7 @@ class Capture:
         # what a closed connection owes does not come any more; late packets have a moment left
         gone = owing[self.connections.closed_before(owing, now - _LATE)]
         if len(gone):
-            self._close(gone.tolist())
+            self.close(gone.tolist())
             rows = self.unfinished_rows()
             done = self.table.is_complete(rows) | np.isin(self.table.column("connection")[rows], gone)
         self._seen = len(self.table)
@@ -236,7 +236,7 @@ class Capture:
         for single in self.singles.values():
             single.renumber(renumbered)
         singles = np.array(list(self.singles), np.int64)
-        self._close(singles[self.connections.closed_before(singles, before)].tolist())
+        self.close(singles[self.connections.closed_before(singles, before)].tolist())
         self.index.forget(before)
         self.decryption.forget(before)
         return renumbered
@@ -356,7 +356,7 @@ class Capture:
             elif connection not in with_exchanges:
                 self.foreign[connection] = str(summary)
 
-    def _close(self, connections: list[int]) -> None:
+    def close(self, connections: list[int]) -> None:
         """Finish connections of which no more comes."""
         for handover in self.bulk.hand_over({each for each in connections if self.ordinary[each]}):
             self._take_over(handover)

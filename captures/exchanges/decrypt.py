@@ -113,6 +113,12 @@ class Decryption:
             return block
         return self._replace(block, met)
 
+    def pass_over(self, connection: int) -> None:
+        """Take a connection for what it was found to be where it began: no TLS."""
+        missing = connection + 1 - len(self._looked_at)
+        self._looked_at = np.append(self._looked_at, np.zeros(max(missing, 0), np.bool_))
+        self._looked_at[connection] = True
+
     def finish(self, block: SegmentBlock) -> SegmentBlock:
         """Return what was still waiting for secrets or bytes, in a block like the last one."""
         self._keylog.finish()

@@ -23,11 +23,13 @@ class Sample(NamedTuple):
     :ivar time: ns since the epoch
     :ivar connection: id in the capture
     :ivar values: what was told, and of which side
+    :ivar packet: number of the packet that says so
     """
 
     time: int
     connection: int
     values: TcpSample
+    packet: int = 0
 
 
 class Samples:
@@ -62,7 +64,7 @@ class Samples:
         for row in rows.tolist():
             number, time = int(block.number[row]), int(block.time[row])
             connection = self._connection(int(block.src[row]), int(block.dst[row]), number)
-            self._samples.extend(Sample(time, connection, values) for values in told[number])
+            self._samples.extend(Sample(time, connection, values, number) for values in told[number])
 
     def forget(self, before: int) -> None:
         """Drop samples that were taken before a moment."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from captures.packets.table import Int64s
@@ -13,17 +15,37 @@ STEADY = 64
 """So many late packets in a row mean that the clock was set back; fewer, that two clocks took part."""
 
 
+class ClockState(NamedTuple):
+    """Where a clock stands.
+
+    :ivar latest: its last reading
+    :ivar lag: what to add to a time, since the clock was set back
+    :ivar late: how many packets were late in a row
+    """
+
+    latest: int
+    lag: int = 0
+    late: int = 0
+
+
 class CaptureClock:
     """Turns capture times into clock readings: nanoseconds that only grow, packet by packet.
 
     A reading is the latest time so far. Where the capturing clock was set back, readings go on from there as if
     it had not been. They depend on the packets alone, not on how these are cut into blocks.
+
+    :param state: where a clock stood that this one goes on with
     """
 
-    def __init__(self) -> None:
-        self._latest: int | None = None
-        self._lag = 0  # what to add to a time, since the clock was set back
-        self._late = 0  # how many packets were late in a row
+    def __init__(self, state: ClockState | None = None) -> None:
+        self._latest = None if state is None else state.latest
+        self._lag = 0 if state is None else state.lag
+        self._late = 0 if state is None else state.late
+
+    @property
+    def state(self) -> ClockState | None:
+        """Where it stands, None before the first packet."""
+        return None if self._latest is None else ClockState(self._latest, self._lag, self._late)
 
     def read(self, time: Int64s) -> Int64s:
         """The readings at the next packets, captured at these times."""

@@ -111,10 +111,12 @@ class Disorder:
 
     :param streams: whose columns are kept up to date
     :ivar orders: the streams out of order
+    :ivar by_themselves: whether missing bytes are given up at packets of their connection only
     """
 
     def __init__(self, streams: Streams) -> None:
         self.orders: dict[int, StreamOrder] = {}
+        self.by_themselves = False
         self._streams = streams
         self._held = no_rows()  # what waits from earlier blocks
         self._repeats = _no_repeats()  # those whose first copy waits
@@ -146,7 +148,7 @@ class Disorder:
             order.begin(rows, witnesses[number])
             for run in runs.get(number, ()):
                 order.add(run)
-            order.end()
+            order.end(_last_row(stream, number) if self.by_themselves else len(clock) - 1)
             if number in ended:
                 order.flush()
         return self._collect(rows)
@@ -356,6 +358,12 @@ class Disorder:
         first = 0
         for order in self.orders.values():
             first = order.moved(self._held, first)
+
+
+def _last_row(stream: Int64s, number: int) -> int:
+    """Return the last packet of the connection of a stream, -1 if there is none."""
+    rows = np.flatnonzero(stream >> 1 == number >> 1)
+    return int(rows[-1]) if len(rows) else -1
 
 
 def captured_and_cut(segments: list[Int64s], length: Int64s, streams: Streams) -> Outcome:

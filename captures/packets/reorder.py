@@ -176,9 +176,9 @@ class StreamOrder:
             now, rest = rest.first(self._rows, self._at_once(rest))
             self._take(now)
 
-    def end(self) -> None:
-        """The block is over: give up what is due, and note what it said about what still waits."""
-        self._give_up_due(len(self._witness.clock) - 1)
+    def end(self, row: int) -> None:
+        """The block is over: give up what is due at some packet, and note what it said about what still waits."""
+        self._give_up_due(row)
         end = self.position
         for run in self._waiting:
             if run.start > end:

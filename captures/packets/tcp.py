@@ -7,7 +7,7 @@ depend on how the packets are cut into blocks, except for which block a segment 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -50,6 +50,13 @@ _SEGMENT_COLUMNS = 8
 _GAP_COLUMNS = 4
 
 
+class Clock(Protocol):
+    """What tells the time of packets."""
+
+    def read(self, time: Int64s) -> Int64s:
+        """The readings at the next packets, captured at these times."""
+
+
 class Conflict(NamedTuple):
     """A packet with bytes [start, end) of a stream, some of which differ from those captured first."""
 
@@ -65,16 +72,19 @@ class TcpAssembler:
     :ivar connections: all connections met so far
     :ivar conflicts: bytes that came again with other content than at first; the caller takes them away
     :ivar stream: the stream of each packet of the latest block
+    :ivar clock: tells what has been waited for long enough; it may be exchanged before the first block
+    :ivar readings: its reading at each packet of the latest block
     """
 
     def __init__(self, index: SegmentIndex | None = None) -> None:
+        self.clock: Clock = CaptureClock()
+        self.readings: Int64s = np.empty(0, np.int64)
         self.connections = Connections()
         self.conflicts: list[Conflict] = []
         self.stream: Int64s = np.empty(0, np.int64)
         self._index = index
         self._handshakes = Handshakes(self.connections)
         self._disorder = Disorder(self.connections.streams)
-        self._clock = CaptureClock()
         self._rows: list[Outcome] = []
         self._source: Source | None = None
 
@@ -100,6 +110,13 @@ class TcpAssembler:
     def waiting(self) -> dict[int, int]:
         """Streams that wait behind a hole, each with the number of the first packet that does."""
         return self._disorder.waiting
+
+    def by_themselves(self) -> None:
+        """Give up what is missing of a connection at packets of its own only, not at those of others.
+
+        The outcome is the same; but those of others may come here ahead of it.
+        """
+        self._disorder.by_themselves = True
 
     @property
     def disordered(self) -> list[int]:
@@ -132,7 +149,7 @@ class TcpAssembler:
         if broken.any():
             busy[data.spread(data.stream)[broken]] = True
         busy[list(self._disorder.orders)] = True
-        clock = self._clock.read(block.time)
+        clock = self.readings = self.clock.read(block.time)
         clean = ~busy[data.stream]
         self._fast(block, data if clean.all() else data.take(clean))
         self._rows.append(self._disorder.feed(block, stream, clock, data.take(~clean), ended))

@@ -55,9 +55,9 @@ def headers_of(finished: Finished, context: Context) -> Headers:
     book, table = AddressBook(), ExchangeTable()
     ends: list[tuple[str, str]] = []
     ids: list[int] = []
-    for each in context.locals:
-        ends.append((book.text(book.intern(*each.client)), book.text(book.intern(*each.broker))))
-        ids.append(each.connection)
+    for local in context.locals:
+        ends.append((book.text(book.intern(*local.client)), book.text(book.intern(*local.broker))))
+        ids.append(local.connection)
     _add_finished(table, finished, context)
     here: dict[int, int] = {}
     for each in context.stitched:
@@ -90,8 +90,6 @@ def _add_finished(table: ExchangeTable, finished: Finished, context: Context) ->
     distances = np.array([each.distances[0] for each in context.locals], np.int64)
     if len(distances):
         columns["request_position"] = columns["request_position"] + distances[columns["connection"]]
-    numbers = [
-        table.client_number(None if text is None else text.encode()) for text in finished.client_ids
-    ]
+    numbers = [table.client_number(None if text is None else text.encode()) for text in finished.client_ids]
     columns["client_id"] = np.array([*numbers, -1], np.int64)[columns["client_id"]]
     table.append(int(np.count_nonzero(good)), **columns)

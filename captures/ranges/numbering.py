@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from captures.exchanges.moving import Endpoint
 from captures.packets.table import Int64s
-from captures.ranges.edges import Mark
+from captures.ranges.edges import Mark, Pair
 from captures.ranges.plan import Plan, Range
 from captures.ranges.stitching import Stitched, Together, WholeConnection
 from dissectors.knowledge import Facts, Knowledge
@@ -54,17 +54,33 @@ class Context:
     connections: dict[int, WholeConnection] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was counted before the first range.
+
+    :ivar ids: of the connections that go on: what :attr:`~captures.ranges.stitching.WholeConnection.key` says -> id
+    """
+
+    packets: int = 0
+    exchanges: int = 0
+    connections: int = 0
+    ids: Mapping[tuple[Pair, int], int] = field(default_factory=dict)
+
+
+NOTHING = Earlier()
+
+
 @dataclass(slots=True)
 class Numbered:
     """A capture whose ranges were put together.
 
-    :ivar connections: all of them, by id
+    :ivar connections: by id
     :ivar contexts: one for each range
     :ivar facts: what exchanges tell of others
     :ivar start: time of the earliest exchange, None if there is none
     """
 
-    connections: list[WholeConnection]
+    connections: dict[int, WholeConnection]
     contexts: list[Context]
     facts: Facts
     start: int | None
@@ -81,58 +97,72 @@ class Numbered:
         return known
 
 
-def bases(marks: Sequence[Mark]) -> list[int]:
-    """Return how many packets come before each range."""
+def bases(marks: Sequence[Mark], earlier: int = 0) -> list[int]:
+    """Return how many packets come before each range.
+
+    :param earlier: how many come before the first one
+    """
     counts = np.array([mark.statistics.packets for mark in marks], np.int64)
-    before: list[int] = (np.cumsum(counts) - counts).tolist()
+    before: list[int] = (np.cumsum(counts) - counts + earlier).tolist()
     return before
 
 
 def number(
-    plan: Plan, marks: Sequence[Mark], together: Sequence[Together], facts: Sequence[Facts] = ()
+    plan: Plan,
+    marks: Sequence[Mark],
+    together: Sequence[Together],
+    facts: Sequence[Facts] = (),
+    earlier: Earlier = NOTHING,
 ) -> Numbered:
     """Count connections and exchanges over the whole capture.
 
     :param marks: of all ranges, in order
     :param together: from all that have put connections together
     :param facts: what the exchanges of each range tell, if that was asked for
+    :param earlier: what was counted before the first range
     """
-    before = bases(marks)
+    before = bases(marks, earlier.packets)
     contexts = [Context(part, base, 0, 0) for part, base in zip(plan.ranges, before, strict=True)]
-    connections, ids = _in_order(together)
+    connections, ids = _in_order(together, earlier)
     for each in together:
         for part, count in each.counts.items():
             contexts[part].count += count
     starts = np.array(before, np.int64)
     for which, each in enumerate(together):
         _give_out(each, ids[which], starts, contexts)
-    for connection, whole in enumerate(connections):
+    for connection, whole in connections.items():
         for part, local, distances in whole.parts:
             contexts[part].locals.append(Local(local, connection, *whole.ends, distances))
-    first = 1
+    first = earlier.exchanges + 1
     for context in contexts:
         context.first_number = first
         first += context.count
-    times = [mark.first_exchange for mark in marks] + [each.time for made in together for each in made.exchanges]
+    times = [mark.first_exchange for mark in marks] + [
+        each.time for made in together for each in made.exchanges
+    ]
     start = min((time for time in times if time is not None), default=None)
     return Numbered(connections, contexts, _all_facts(together, ids, facts, contexts), start)
 
 
-def _in_order(together: Sequence[Together]) -> tuple[list[WholeConnection], list[Int64s]]:
-    """Return all connections by first packet, and the id of each of those of everybody."""
+def _in_order(
+    together: Sequence[Together], earlier: Earlier
+) -> tuple[dict[int, WholeConnection], list[Int64s]]:
+    """Return all connections by id, by first packet where they are new; and the id of each of those of everybody."""
     everyone = [whole for each in together for whole in each.connections]
+    known = np.array([earlier.ids.get(whole.key, -1) for whole in everyone], np.int64)
     order = np.argsort([whole.first_number for whole in everyone], kind="stable")
-    ids = np.empty(len(everyone), np.int64)
-    ids[order] = np.arange(len(everyone))
+    new = order[known[order] < 0]
+    known[new] = earlier.connections + np.arange(len(new))
     edges = np.cumsum([len(each.connections) for each in together])[:-1]
-    return [everyone[index] for index in order.tolist()], np.split(ids, edges)
+    by_id = {int(known[index]): everyone[index] for index in np.argsort(known, kind="stable").tolist()}
+    return by_id, np.split(known, edges)
 
 
 def _give_out(made: Together, ids: Int64s, starts: Int64s, contexts: list[Context]) -> None:
     """Give exchanges that no range is sure of to the ranges in which they begin."""
     packets = np.array([each.row["packet"] for each in made.exchanges], np.int64)
     # several ranges may begin with the same packet, of which only the last has any
-    parts = np.searchsorted(starts, packets, "left") - 1
+    parts = np.maximum(np.searchsorted(starts, packets, "left") - 1, 0)  # what began in an earlier batch, too
     for each, part in zip(made.exchanges, parts.tolist(), strict=True):
         context = contexts[part]
         context.connections[int(ids[each.connection])] = made.connections[each.connection]

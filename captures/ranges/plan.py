@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from captures.packets import CaptureError, JoinedSource
+from captures.packets.clock import ClockState
 from captures.packets.feeds import MAGIC_SIZE, compression
 from captures.packets.files import CaptureFile, Found, find_files
 from captures.packets.pcap import is_pcap
@@ -30,6 +31,7 @@ class Range:
     :ivar begin: offset in the file, if it is a part of one
     :ivar end: offset behind it, None for the end of the file
     :ivar known: whether a record is known to begin at ``begin``
+    :ivar clock: where the capture clock stands before it, if it has to be known
     """
 
     number: int
@@ -37,6 +39,7 @@ class Range:
     begin: int = 0
     end: int | None = None
     known: bool = False
+    clock: ClockState | None = None
 
 
 @dataclass(slots=True)

@@ -32,9 +32,10 @@ from captures.exchanges.payloads import SIDES
 from captures.interventions import Interventions, TcpSample
 from captures.packets import AddressBook, JoinedSource, PacketBlock, Statistics
 from captures.packets.source import KEPT
+from captures.packets.table import Int64s
 from captures.packets.tls import KeyLog
 from captures.packets.tls.info import TlsInfo
-from captures.ranges.edges import Crossing, Edges, Packets, Pair
+from captures.ranges.edges import Crossing, Edges, Packets, Pair, pair_of
 from captures.ranges.plan import Range
 from captures.ranges.reading import facts_of, packets_between
 from dissectors.conversation.pairing import MAX_SILENT
@@ -99,6 +100,11 @@ class WholeConnection:
     tls: TlsInfo | None = None
     skipped: list[tuple[int, int, int, str, bool]] = field(default_factory=list)
     samples: list[tuple[int, TcpSample]] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[Pair, int]:
+        """What it is known by: its endpoints, and the number of its first packet."""
+        return pair_of(self.a, self.b), self.first_number
 
     @property
     def ends(self) -> tuple[Endpoint, Endpoint]:
@@ -228,9 +234,12 @@ class Stitcher:
         self._chains[pair] = _Chain(whole, state)
         return True
 
+    def _chain_of(self, pair: Pair) -> _Chain:
+        return self._chains.setdefault(pair, _Chain())
+
     def _wake(self, pair: Pair) -> None:
         """Let the reading go on with a connection."""
-        chain = self._chains.setdefault(pair, _Chain())
+        chain = self._chain_of(pair)
         if chain.state is not None:
             chain.live, known = resume(self._capture, chain.state)
             self._void.update(known)
@@ -247,7 +256,21 @@ class Stitcher:
         payload: dict[int, bytes],
         comments: dict[int, str],
     ) -> None:
-        base, capture = self._bases[number], self._capture
+        self._read_from(self._bases[number], pairs, packets, payload, comments)
+
+    def _read_from(
+        self,
+        base: int,
+        pairs: Sequence[Pair],
+        packets: Packets,
+        payload: dict[int, bytes],
+        comments: dict[int, str],
+    ) -> None:
+        """Read packets.
+
+        :param base: what to add to their numbers
+        """
+        capture = self._capture
         offset = packets.offset.copy()
         kept = {place: self._source.keep(data) for place, data in payload.items()}
         if kept:
@@ -436,13 +459,20 @@ class Stitcher:
         capture.end()
         for connection, whole in self._whole_of.items():
             self._take_reading(connection, whole)
-        made = self._made.connections
+        self._report(np.setdiff1d(np.arange(len(capture.table)), np.fromiter(self._void, np.int64)))
+        return self._made
+
+    def _report(self, rows: Int64s) -> None:
+        """Gather what came of the reading.
+
+        :param rows: of its table, those that are to be told
+        """
+        capture, made = self._capture, self._made.connections
         for skip in capture.skipped:
             told = (skip.stream & 1, skip.position, skip.size, skip.reason, skip.at_end)
             made[self._whole_of[skip.stream >> 1]].skipped.append(told)
         for sample in capture.samples:
             made[self._whole_of[sample.connection]].samples.append((sample.time, sample.values))
-        rows = np.setdiff1d(np.arange(len(capture.table)), np.fromiter(self._void, np.int64))
         column = capture.table.column("connection")
         self._made.exchanges = [self._stitched(row, int(column[row])) for row in rows.tolist()]
         topics, groups, mechanisms = facts_of(capture, rows)
@@ -452,7 +482,6 @@ class Stitcher:
             if connection in mechanisms
         }
         self._made.facts = Facts(topics, groups, by_whole)
-        return self._made
 
     def _take_reading(self, connection: int, whole: int) -> None:
         """Take over what the reading has counted of a connection."""

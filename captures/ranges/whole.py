@@ -79,28 +79,28 @@ class WholeCapture:
     :ivar table: headers of the exchanges that :meth:`take` was shown, which are all that analyses ask for
     """
 
-    def __init__(self, source: JoinedSource, numbered: Whole) -> None:
-        self.source = source
+    def __init__(self, source: JoinedSource, whole: Whole) -> None:
         self.table = ExchangeTable()
         self.addresses = AddressBook()
         self.names = Names()
-        self.statistics = numbered.statistics
-        self.latest = numbered.latest
-        self.connections = _connections(numbered.connections, self.addresses)
-        self._swapped = {
-            number for number, whole in enumerate(numbered.connections) if whole.client_direction
-        }
-        numbers = list(enumerate(numbered.connections))
-        self.foreign = {number: whole.foreign for number, whole in numbers if whole.foreign}
-        self.decryption = _Decryption({number: _Tls(whole.tls) for number, whole in numbers if whole.tls})
-        samples = [
-            Sample(time, number, values) for number, whole in numbers for time, values in whole.samples
-        ]
+        self.show(source, whole)
+
+    def show(self, source: JoinedSource, whole: Whole) -> None:
+        """Take what concerns the whole; of one that grows, what does by now."""
+        self.source = source
+        self.statistics = whole.statistics
+        self.latest = whole.latest
+        self.connections = _connections(whole.connections, self.addresses)
+        numbers = list(enumerate(whole.connections))
+        self._swapped = {number for number, each in numbers if each.client_direction}
+        self.foreign = {number: each.foreign for number, each in numbers if each.foreign}
+        self.decryption = _Decryption({number: _Tls(each.tls) for number, each in numbers if each.tls})
+        samples = [Sample(time, number, values) for number, each in numbers for time, values in each.samples]
         self.samples = WholeSamples(sorted(samples, key=lambda sample: sample.time))
         self.skipped = [
             Skip(2 * number + side, position, size, reason, at_end)
-            for number, whole in numbers
-            for side, position, size, reason, at_end in whole.skipped
+            for number, each in numbers
+            for side, position, size, reason, at_end in each.skipped
         ]
 
     def client_stream(self, connection: int) -> int:
@@ -167,7 +167,7 @@ def whole_of(numbered: Numbered, marks: Sequence[Mark]) -> Whole:
     for mark in marks:
         statistics.add(mark.statistics)
     latest = max((mark.latest for mark in marks), default=0)
-    return Whole(numbered.connections, numbered.facts, statistics, latest)
+    return Whole(list(numbered.connections.values()), numbered.facts, statistics, latest)
 
 
 def _connections(wholes: Sequence[WholeConnection], book: AddressBook) -> Connections:

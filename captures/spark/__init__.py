@@ -1,1 +1,43 @@
-"""The pipeline on Spark: captures of any size become tables, on this machine or on a cluster."""
+"""The pipeline on Spark: captures of any size become tables, on this machine or on a cluster.
+
+::
+
+    from captures import spark as kafka
+
+    kafka.register(spark)                                      # the data source "kproxy", batch and streaming
+    kafka.exchanges(spark, "/captures/monday", columns=["number", "api", "latency_ns"])
+    kafka.tables(spark, "/captures/monday", ["rebalances", "findings"])
+    kafka.write_tables(["/captures/monday"], "/tables", kafka.TablesOptions())
+
+pyspark is imported when one of these is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from captures.spark.frames import Reading, exchanges, tables
+    from captures.spark.options import TablesOptions, TablesSummary
+    from captures.spark.pipeline import follow_tables, write_tables
+    from captures.spark.source import register
+
+__all__ = ["Reading", "TablesOptions", "TablesSummary", "exchanges", "follow_tables", "register", "tables", "write_tables"]
+
+_WHERE = {
+    "Reading": "frames",
+    "TablesOptions": "options",
+    "TablesSummary": "options",
+    "exchanges": "frames",
+    "follow_tables": "pipeline",
+    "register": "source",
+    "tables": "frames",
+    "write_tables": "pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

@@ -169,8 +169,10 @@ def expected(error: BaseException) -> bool:
     """Whether an error is one that a user is told by :func:`plain`, and no fault of kproxy's own."""
     from captures.export.parquet import ParquetMissing
     from captures.packets import CaptureError
+    from captures.tables.folder import FolderError
 
-    return _foreign(error) or isinstance(error, SparkUnavailable | CaptureError | ParquetMissing | OSError)
+    kinds = SparkUnavailable | CaptureError | FolderError | ParquetMissing | OSError
+    return _foreign(error) or isinstance(error, kinds)
 
 
 def _foreign(error: BaseException) -> bool:

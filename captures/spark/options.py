@@ -11,13 +11,19 @@ from captures.meaning.words import counted
 RANGE_BYTES = 64 << 20
 """Bytes of a capture that one task reads."""
 
+KEYS = ("run", "number", "time", "time_ns")
+"""Columns of ``exchanges`` that are always written."""
+_TELLING = 10_000_000  # bytes from which on the rate says something
+_SHOWN = 10
+
 
 @dataclass(frozen=True, slots=True)
 class TablesOptions:
     """How tables are written.
 
     :ivar tables: names of those that are written; empty for the default ones (all but ``records``)
-    :ivar columns: names of columns of ``exchanges``; empty for the default ones
+    :ivar columns: names of columns of ``exchanges``; empty for the default ones. Those by which rows are put in folders
+        and joined (:data:`KEYS`) are always among them
     :ivar filter: only exchanges that fit (docs/filters.md) are rows; None for all
     :ivar append: add to the tables that are there; files that a run before has read are skipped
     :ivar overwrite: replace the tables that are there
@@ -48,6 +54,10 @@ class TablesOptions:
     jobs: int | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.columns:
+            object.__setattr__(self, "columns", tuple(dict.fromkeys((*KEYS, *self.columns))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +172,9 @@ class TablesSummary:
         yield from _several("skipped", [f"{file.path}: {file.reason}" for file in self.skipped])
         yield from _several("one task", [f"{file.path}: {file.why}" for file in self.files if file.why])
         yield from self.notes
+        if not self.files:
+            yield f"nothing was read, and nothing was written to {self.out}"
+            return
         yield self._read()
         if self.lost_bytes:
             yield f"lost: {self.lost_bytes:,} bytes of TCP streams that the captures do not hold"
@@ -170,7 +183,8 @@ class TablesSummary:
         yield self._written()
 
     def _read(self) -> str:
-        rate = f", {self.bytes / self.seconds / 1e6:,.0f} MB/s" if self.seconds > 0 else ""
+        slow = self.seconds <= 0 or self.bytes < _TELLING
+        rate = "" if slow else f", {self.bytes / self.seconds / 1e6:,.0f} MB/s"
         found = f"{counted(self.packets, 'packet')}, {counted(self.exchanges, 'exchange')}"
         size = f"{self.bytes / 1e6:,.1f} MB"
         return f"{counted(len(self.files), 'file')}, {size}: {found} in {self.seconds:,.1f} s{rate}"
@@ -178,9 +192,6 @@ class TablesSummary:
     def _written(self) -> str:
         tables = ", ".join(f"{name} {rows:,}" for name, rows in self.rows.items())
         return f"rows written to {self.out}: {tables or 'none'}"
-
-
-_SHOWN = 10
 
 
 def _several(title: str, told: tuple[str, ...] | list[str]) -> Iterator[str]:

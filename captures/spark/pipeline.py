@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.choosing import chosen as chosen_rules
@@ -18,24 +19,23 @@ from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, Read
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
+from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.spark.reading import SparkReading
 from captures.spark.session import running_session
+from captures.spark.sharing import shares_of
 from captures.spark.watching import Progress, silent, watched
 from captures.spark.writing import (
     WRITTEN,
     Done,
     Judge,
-    LearnGroups,
-    Share,
     Task,
     WriteHeaders,
     WriteRanges,
     collected,
     header_only,
 )
-from captures.tables.folder import Folder, Part, open_folder
+from captures.tables.folder import Folder, open_folder
 from captures.tables.folder import Input as FileInput
-from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE, choose_tables
 from captures.tables.single import Wanted
 
@@ -56,6 +56,8 @@ def write_tables(
     """Write the tables of captures into a folder, on Spark.
 
     :param paths: files, folders and patterns, which together are one capture
+    With ``follow`` it goes on until Ctrl-C; :func:`follow_tables` can be stopped in other ways.
+
     :param progress: called with what is being done, how much of it is done, and how much there is to do
     :raises CaptureError: if there is nothing that can be read; with ``strict``, at the first file that cannot be read
         whole
@@ -63,13 +65,10 @@ def write_tables(
     :raises SparkUnavailable: if Spark cannot be used
     :raises ValueError: for a table, column, rule or filter that there is not
     """
+    if options.follow:
+        return follow_tables(paths, out, options, Event(), progress)
     begin = monotonic()
-    wanted = Wanted(
-        tables=choose_tables(options.tables or None),
-        filter=compile_filter(options.filter) if options.filter else None,
-        columns={"exchanges": options.columns} if options.columns else {},
-        rules=chosen_rules(RULES, options.only, options.skip),
-    )
+    wanted = _wanted(options)
     keylog = Path(options.keylog).read_bytes() if options.keylog else b""
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder, options)
@@ -92,6 +91,38 @@ def write_tables(
         folder.discard()
         raise
     return made
+
+
+def follow_tables(
+    paths: Sequence[str], out: str, options: TablesOptions, stop: Event, progress: Progress = silent
+) -> TablesSummary:
+    """Write the tables of captures that keep coming, on Spark, until somebody says stop.
+
+    :param paths: folders and patterns, and files
+    :param stop: set it from another thread, or a signal handler; what is there by then is still read
+    :raises CaptureError: with ``strict``, at the first file that cannot be read whole
+    :raises FolderError: if the folder does not fit
+    :raises SparkUnavailable: if Spark cannot be used
+    :raises ValueError: for a table, column, rule or filter that there is not
+    """
+    from captures.spark.following import Follower
+
+    wanted = _wanted(options)
+    folder = open_folder(out, append=options.append, overwrite=options.overwrite)
+    try:
+        with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
+            return Follower(spark, paths, folder, wanted, options, progress=progress).run(stop)
+    finally:
+        folder.discard()
+
+
+def _wanted(options: TablesOptions) -> Wanted:
+    return Wanted(
+        tables=choose_tables(options.tables or None),
+        filter=compile_filter(options.filter) if options.filter else None,
+        columns={"exchanges": options.columns} if options.columns else {},
+        rules=chosen_rules(RULES, options.only, options.skip),
+    )
 
 
 # ---------------------------------------------------------------- what is read
@@ -181,16 +212,11 @@ class _Run:
             filter=wanted.filter,
             start=read.numbered.start,
         )
-        if wanted.filter is not None and wanted.filter.needs_groups:
-            task = replace(task, groups=self._groups(task))
+        task = task.with_groups(self._spark, self._contexts)
         jobs = [self._judged(task), self._written(task)]
         with watched(self._spark, WRITING, self._progress), ThreadPoolExecutor(len(jobs)) as threads:
             found = list(threads.map(lambda job: {} if job is None else collected(job), jobs))
         return [each for job in found for _, each in sorted(job.items())]
-
-    def _groups(self, task: Task) -> Any:
-        ids = self._spark.range(0, 1, 1, 1)
-        return collected(ids.mapInArrow(LearnGroups(task, self._contexts), WRITTEN))[0]
 
     def _written(self, task: Task) -> DataFrame | None:
         """Return the job that writes the tables of single exchanges, None if none is wanted."""
@@ -214,15 +240,17 @@ class _Run:
         tables = tuple(name for name in self._wanted.tables if name in OF_THE_WHOLE)
         if not tables:
             return None
-        shares = shares_of(tables, self._wanted)
+        shares = shares_of(tables, self._wanted.rules, processors(self._spark))
         whole = whole_of(self.read.numbered, [each.mark for each in self.read.marked])
         judge = Judge(task, shares, self._contexts, whole, self._wanted.limits)
         return self._spark.range(0, len(shares), 1, len(shares)).mapInArrow(judge, WRITTEN)
 
 
-def shares_of(tables: Sequence[str], wanted: Wanted) -> list[Share]:
-    """Divide what needs all exchanges among tasks, each of which has to look at all it needs."""
-    return [Share(tuple(tables), tuple(wanted.rules))]
+def processors(spark: SparkSession) -> int:
+    """Return how many tasks run side by side; of a server that does not tell, as if they were many."""
+    if ".connect." in type(spark).__module__:
+        return 1 << 10
+    return int(spark.sparkContext.defaultParallelism)
 
 
 # ---------------------------------------------------------------- what is told
@@ -235,11 +263,10 @@ def _described(
     wanted: Wanted,
 ) -> TablesSummary:
     """Return a summary with what there is to tell of a run."""
-    parts: list[Part] = [part for each in done for part in each.parts]
     rows = dict.fromkeys(wanted.tables, 0)
-    for part in parts:
-        rows[part.table] += part.rows
-    wholes, marks = read.numbered.connections, [each.mark for each in read.marked]
+    for written in (part for each in done for part in each.parts):
+        rows[written.table] += written.rows
+    wholes, marks = list(read.numbered.connections.values()), [each.mark for each in read.marked]
     notes = []
     fitting = sum(each.exchanges for each in done)
     if options.filter:
@@ -272,5 +299,3 @@ def _described(
         damage=tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in damage),
         notes=tuple(notes),
     )
-
-

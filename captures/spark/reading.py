@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from captures.ranges.batches import Standing, number_on, put_together_on
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import (
     EDGES,
@@ -28,7 +29,6 @@ from captures.ranges.jobs import (
     replan,
 )
 from captures.ranges.plan import Range
-from captures.ranges.stitching import Together
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,19 +70,28 @@ def batches_of(told: Iterable[Told]) -> Iterator[pa.RecordBatch]:
 
 
 class _PutTogether:
-    """Puts the connections of buckets together, whose rows follow each other."""
+    """Puts the connections of buckets together, whose rows follow each other.
 
-    def __init__(self, given: Input, marked: Sequence[Marked]) -> None:
+    :param before: what earlier batches leave, None if there are none and will be none
+    """
+
+    def __init__(self, given: Input, marked: Sequence[Marked], before: Standing | None) -> None:
         self._given = given
-        # other things of the marks are of no use there
-        self._marks = pack([each.mark for each in marked])
+        self._before = None if before is None else pack(before)
+        self._marks = pack(marked)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         marks = unpack(self._marks)
+        before = None if self._before is None else unpack(self._before)
         for bucket, rows in groupby(_rows(batches), key=itemgetter(0)):
-            made = put_together(self._given, marks, [(part, data) for _, part, data in rows])
+            told = [(part, data) for _, part, data in rows if part >= 0]
+            made: Any
+            if before is None:
+                made = put_together(self._given, [each.mark for each in marks], told)
+            else:
+                made = put_together_on(self._given, marks, before, bucket, told)
             columns = [pa.array([bucket], pa.int32()), pa.array([pack(made)], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["bucket", "data"])
 
@@ -108,20 +117,26 @@ def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None
 class SparkReading:
     """Reads a capture on Spark.
 
-    :param learn: whether bodies will be decoded, which takes names that other exchanges tell
+    :param before: what earlier batches leave, None if there are none and will be none
     :ivar read: what came of it; its ``finished`` stay with Spark
+    :ivar after: what this batch leaves to the next, None likewise
     :ivar finished: packed exchanges by number of the range: columns ``part`` and ``data``
     """
 
-    def __init__(self, spark: SparkSession, given: Input) -> None:
+    def __init__(self, spark: SparkSession, given: Input, before: Standing | None = None) -> None:
         self._spark = spark
+        self.after: Standing | None = None
         self._kept: list[DataFrame] = []
         given, marked, told = self._read(given)
         while (merged := replan(given.plan, [each.mark for each in marked])) is not None:
             self.close()
             given, marked, told = self._read(replace(given, plan=merged))
-        together = self._together(given, marked, told)
-        self.read = Read(given, marked, [], number_all(given, marked, together))
+        if before is None:
+            numbered = number_all(given, marked, [made for _, made in self._together(given, marked, told, None)])
+        else:
+            made = dict(self._together(given, marked, told, before))
+            numbered, self.after = number_on(given, marked, before, made)
+        self.read = Read(given, marked, [], numbered)
         self.finished = told.filter(f"kind = '{FINISHED}'").select("part", "data")
 
     def close(self) -> None:
@@ -149,11 +164,16 @@ class SparkReading:
         self._kept.append(told)
         return told
 
-    def _together(self, given: Input, marked: list[Marked], told: DataFrame) -> list[Together]:
+    def _together(
+        self, given: Input, marked: list[Marked], told: DataFrame, before: Standing | None
+    ) -> list[tuple[int, Any]]:
         edges = told.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
+        if before is not None and before.carried:  # where something goes on, even if no range tells of it
+            more = [(-1, bucket, bytearray()) for bucket in before.carried]
+            edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
         dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")
-        rows: list[Any] = dealt.mapInArrow(_PutTogether(given, marked), _TOGETHER).collect()
-        return [unpack(bytes(row["data"])) for row in sorted(rows, key=lambda row: row["bucket"])]
+        rows: list[Any] = dealt.mapInArrow(_PutTogether(given, marked, before), _TOGETHER).collect()
+        return [(row["bucket"], unpack(bytes(row["data"]))) for row in sorted(rows, key=itemgetter("bucket"))]
 
 
 def _marks(told: DataFrame) -> Iterator[tuple[int, Marked]]:

@@ -269,7 +269,7 @@ def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
             _quiet(spark)
             return spark
     except BaseException:
-        stop()
+        stop(at_once=True)
         shutil.rmtree(folder, ignore_errors=True)
         raise
 

@@ -32,7 +32,7 @@ def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None
         return
     progress(what, 0, 0)
     if ".connect." in type(spark).__module__:
-        handler = _Handler(what, progress)
+        handler: Any = _Handler(what, progress)
         spark.registerProgressHandler(handler)
         try:
             yield
@@ -40,7 +40,9 @@ def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None
             spark.removeProgressHandler(handler)
         return
     over = Event()
-    thread = Thread(target=_watch, args=(spark.sparkContext.statusTracker(), what, progress, over), daemon=True)
+    thread = Thread(
+        target=_watch, args=(spark.sparkContext.statusTracker(), what, progress, over), daemon=True
+    )
     thread.start()
     try:
         yield

@@ -7,11 +7,10 @@ through Spark. So a task that is tried again, or that two do at the same time, l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captures.analysis.api_stats import undecoded
-from captures.analysis.findings.rule import Rule
 from captures.exchanges import Exchange
 from captures.filters.context import Context as FilterContext
 from captures.ranges.edges import pack, unpack
@@ -19,6 +18,7 @@ from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, exchanges_of, give_out
 from captures.ranges.numbering import Context
 from captures.ranges.whole import Whole, WholeCapture
+from captures.spark.sharing import Share
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.folder import Part, PartWriter, Staged
 from captures.tables.schema import Needs
@@ -28,7 +28,7 @@ from dissectors.knowledge import Facts, Knowledge
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from captures.filters.filter import Filter
     from captures.filters.groups import GroupInference
@@ -73,6 +73,17 @@ class Task:
         known.add(self.facts)
         return known
 
+    def with_groups(self, spark: SparkSession, contexts: Sequence[bytes]) -> Task:
+        """Return the same with who belongs to which group, if the filter asks for that: a job looks at all exchanges.
+
+        :param contexts: of all ranges, packed
+        """
+        if self.filter is None or not self.filter.needs_groups or self.groups is not None:
+            return self
+        ids = spark.range(0, 1, 1, 1)
+        groups = collected(ids.mapInArrow(LearnGroups(self, contexts), WRITTEN))[0]
+        return replace(self, groups=groups)
+
     def fitting(self, part: RangeExchanges, keys: frozenset[int] | None, *, gist: bool) -> Iterator[Exchange]:
         """Yield the exchanges of a range that fit the filter, decoded.
 
@@ -102,17 +113,19 @@ class WriteRanges:
     """Decodes ranges, and writes the tables of their exchanges.
 
     :param tables: names of those
+    :param prefix: of the names of files, of a run that has several batches
     """
 
-    def __init__(self, task: Task, tables: Sequence[str]) -> None:
+    def __init__(self, task: Task, tables: Sequence[str], prefix: str = "") -> None:
         self._task = task
+        self._prefix = prefix
         self._tables = tuple(tables)
         columns = task.columns.get("exchanges")
         self._gist = "exchanges" in tables and (columns is None or bool(GISTS & set(columns)))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for part, context in _columns(batch, "part", "context"):
+            for part, context in columns_of(batch, "part", "context"):
                 yield _done(part, self._write(unpack(context)))
 
     def _write(self, context: Context) -> Done:
@@ -121,7 +134,7 @@ class WriteRanges:
             self._tables, names=task.knowledge().topic_name, run=task.staged.run, columns=task.columns
         )
         count = damaged = 0
-        with PartWriter(task.staged, context.part.number) as writer:
+        with PartWriter(task.staged, f"{self._prefix}{context.part.number:05d}") as writer:
             part = give_out(task.given, context, task.facts)
             for exchange in task.fitting(part, None, gist=self._gist):
                 rows.add(exchange)
@@ -145,7 +158,7 @@ class WriteHeaders:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for part, context, data in _columns(batch, "part", "context", "data"):
+            for part, context, data in columns_of(batch, "part", "context", "data"):
                 yield _done(part, self._write(unpack(context), data))
 
     def _write(self, context: Context, data: bytes) -> Done:
@@ -167,17 +180,6 @@ class WriteHeaders:
 
 
 # ---------------------------------------------------------------- tables of the whole
-class Share(NamedTuple):
-    """What one task makes of all exchanges.
-
-    :ivar tables: names of tables
-    :ivar rules: that make the findings
-    """
-
-    tables: tuple[str, ...]
-    rules: tuple[type[Rule], ...]
-
-
 class Judge:
     """Looks at the exchanges of all ranges, in order, and writes the tables that need all of them.
 
@@ -201,13 +203,18 @@ class Judge:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for (number,) in _columns(batch, "id"):
+            for (number,) in columns_of(batch, "id"):
                 yield _done(number, self._write(number, self._shares[number]))
 
     def _write(self, number: int, share: Share) -> Done:
+        with PartWriter(self._task.staged, f"whole{number}") as writer:
+            writer.write_all(self.tables(share).batches())
+            return Done(writer.close(), 0, 0)
+
+    def tables(self, share: Share) -> WholeTables:
+        """Look at all exchanges that a share needs."""
         task = self._task
-        source = task.given.plan.source()
-        capture: Any = WholeCapture(source, unpack(self._whole))
+        capture: Any = WholeCapture(task.given.plan.source(), unpack(self._whole))
         tables = WholeTables(
             capture,
             task.knowledge().topic_name,
@@ -217,14 +224,12 @@ class Judge:
             limits=self._limits,
         )
         keys = needs(share.tables, share.rules)
-        with PartWriter(task.staged, f"whole{number}") as writer:
-            for context in self._contexts if keys is None or keys else ():
-                part = give_out(task.given, unpack(context), task.facts)
-                capture.take(part)
-                for exchange in task.fitting(part, keys, gist=False):
-                    tables.add(exchange)
-            writer.write_all(tables.batches())
-            return Done(writer.close(), 0, 0)
+        for context in self._contexts if keys is None or keys else ():
+            part = give_out(task.given, unpack(context), task.facts)
+            capture.take(part)
+            for exchange in task.fitting(part, keys, gist=False):
+                tables.add(exchange)
+        return tables
 
 
 class LearnGroups:
@@ -267,7 +272,8 @@ def collected(frame: DataFrame) -> dict[int, Any]:
     return {row["part"]: unpack(bytes(row["data"])) for row in frame.collect()}
 
 
-def _columns(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
+def columns_of(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Return columns of a batch side by side, as plain values."""
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
 

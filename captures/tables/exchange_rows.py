@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from captures.exchanges import Capture, Exchange, Flag
 from captures.exchanges.notes import Note
-from captures.exchanges.payloads import SIDES
 from captures.export.columns import COLUMNS as EXPORTED
 from captures.interventions import UNTOUCHED
 from captures.meaning import Names
@@ -40,8 +39,10 @@ Int64s = NDArray[np.int64]
 MANY = 4096
 """Exchanges after which it is time to take the rows."""
 MUCH = 32 << 20
-"""Bytes of records likewise."""
+"""Bytes of records, and of bodies as text, likewise."""
 
+_AS_TEXT = 2
+"""How much larger bodies are as JSON, more or less."""
 _US = 1_000
 _BEHIND = {
     "topic_partitions": PARTITION_COLUMNS,
@@ -139,11 +140,13 @@ class ExchangeTables:
         """
         at = len(self._common)
         key = exchange.api_key
-        self._common.append((exchange.number, exchange.time, exchange.connection, exchange.api, key))
+        api = exchange.api if key is None else _api_of(key)
+        self._common.append((exchange.number, exchange.time, exchange.connection, api, key))
         said = self._partitions.of(exchange) if self._look else None
         if self._exchange_columns:
             if self._shown:
                 exchange = self._as_shown(exchange)
+                self._size += _AS_TEXT * (exchange.request_size + exchange.response_size)
             self._attributes_of.append(self._attributes(exchange))
             self._values_of.append([value(exchange) for value in self._values])
             self._more_of.append([make(exchange, said) for make in self._more])
@@ -257,6 +260,9 @@ class ExchangeTables:
         )
 
 
+_api_of = lru_cache(maxsize=256)(api_name)
+
+
 def _size(row: tuple[Any, ...]) -> int:
     key, value = row[_KEY], row[_VALUE]
     return 100 + (len(key) if key else 0) + (len(value) if value else 0)
@@ -282,13 +288,14 @@ def _groups(exchange: Exchange, _: Said | None) -> list[str]:
     key = exchange.api_key
     if key is None:
         return []
-    found: list[str] = []
-    for side, body in zip(SIDES, (exchange.request, exchange.response), strict=True):
-        if body is None or body.version is None or not body.value:
-            continue
-        if _names_groups(key, body.version, side):
-            found += groups_in(key, body.version, body.value, side)
-    return list(dict.fromkeys(found)) if len(found) > 1 else found
+    asked, told = _groups_of(key, exchange.request, "request"), _groups_of(key, exchange.response, "response")
+    return list(dict.fromkeys([*asked, *told])) if asked and told else asked or told
+
+
+def _groups_of(key: int, body: Body | None, side: Side) -> list[str]:
+    if body is None or body.version is None or not _names_groups(key, body.version, side):
+        return []
+    return groups_in(key, body.version, body.value, side)
 
 
 @lru_cache(maxsize=2048)
@@ -303,15 +310,15 @@ def _throttle(exchange: Exchange, _: Said | None) -> int | None:
     return told if isinstance(told, int) else None
 
 
-def _sum(name: str) -> _Maker:
-    place = PARTITION_COLUMNS.index(name)
-
+def _total(place: int) -> _Maker:
     def total(_: Exchange, said: Said | None) -> int | None:
-        if said is None or not said.carries:
-            return None
-        return sum([row[place] or 0 for row in said.rows])
+        return None if said is None or said.totals is None else said.totals[place]
 
     return total
+
+
+def _errors(exchange: Exchange, _: Said | None) -> list[str]:
+    return _exported["errors"](exchange) if exchange.errors else []
 
 
 def _expected(exchange: Exchange, _: Said | None) -> list[str]:
@@ -338,14 +345,15 @@ def _flags(exchange: Exchange, _: Said | None) -> list[str]:
 
 _OWN: Mapping[str, _Maker] = {
     "flags": _flags,
+    "errors": _errors,
     "wait_reason": lambda exchange, _: exchange.wait_reason or None,
     "expected_errors": _expected,
     "error_count": lambda exchange, _: len(exchange.errors) - len(exchange.expected),
     "topics": lambda _, said: [] if said is None else said.topics,
     "groups": _groups,
-    "records": _sum("records"),
-    "batches": _sum("batches"),
-    "record_bytes": _sum("record_bytes"),
+    "records": _total(0),
+    "batches": _total(1),
+    "record_bytes": _total(2),
     "throttle_time_ms": _throttle,
     "answered": lambda exchange, _: exchange.response_size > 0,
     "problems": _problems,

@@ -230,6 +230,7 @@ class Folder:
         self.manifests = _manifests(self._files, self._root)
         self.run = 0 if overwrite else max((each.run for each in self.manifests), default=-1) + 1
         self._staging = f"{STAGING}{uuid.uuid4().hex[:12]}"
+        self._committed: dict[str, Part] = {}
 
     @property
     def staged(self) -> Staged:
@@ -257,29 +258,45 @@ class Folder:
         tables: Sequence[str],
         inputs: Iterable[Input] = (),
         summary: Mapping[str, Any] | None = None,
+        replacing: str | None = None,
     ) -> Manifest:
         """Put the files of a run into their places, and write its manifest.
+
+        A run that follows a folder commits batch by batch; inputs and summary are those of all batches so far.
 
         Files of attempts that failed are not among the parts, and go with the hidden folder.
 
         :param tables: those that were asked for; of one without any row the folder gets an empty file, so that it can
             be read
+        :param replacing: name of a task, of a run that commits again: its files of the commit before go
         :raises FolderError: if another run was committed meanwhile
         """
         mine = list(parts)
-        if not self._overwrite and self._exists(self._manifest_path(self.run)):
-            raise FolderError(f"{self.out}: another run was written there meanwhile; run it again")
-        if self._overwrite:
-            self._remove_all()
+        if not self._committed:
+            if not self._overwrite and self._exists(self._manifest_path(self.run)):
+                raise FolderError(f"{self.out}: another run was written there meanwhile; run it again")
+            if self._overwrite:
+                self._remove_all()
+                self.manifests = []
         mine += self._empty(tables, mine)
         self._make(part.path.rpartition("/")[0] for part in mine)
         for part in mine:
             self._files.move(part.staged, f"{self._root}/{part.path}")
-        manifest = self._manifest(mine, tables, inputs, summary)
+        self._replace({part.path: part for part in mine}, replacing)
+        manifest = self._manifest(list(self._committed.values()), tables, inputs, summary)
         self._write_manifest(manifest)
         self.discard()
-        self.manifests = [*(() if self._overwrite else self.manifests), manifest]
+        self.manifests = [*(each for each in self.manifests if each.run != self.run), manifest]
         return manifest
+
+    def _replace(self, new: dict[str, Part], task: str | None) -> None:
+        """Take notice of committed files; those that a task has written before, and not again, go."""
+        old = [path for path in self._committed if f"-{task}" in path.rpartition("/")[2]] if task else []
+        for path in old:
+            del self._committed[path]
+            if path not in new:
+                self._files.delete_file(f"{self._root}/{path}")
+        self._committed |= new
 
     def discard(self) -> None:
         """Remove what was written and not committed."""
@@ -333,8 +350,7 @@ class Folder:
     def _empty(self, tables: Sequence[str], parts: Sequence[Part]) -> list[Part]:
         """Write empty files for tables that would have none."""
         with_rows = {part.table for part in parts}
-        kept = [] if self._overwrite else self.manifests
-        before = {name for each in kept for name, table in each.tables.items() if table["files"]}
+        before = {name for each in self.manifests for name, table in each.tables.items() if table["files"]}
         without = [name for name in tables if name not in with_rows | before]
         if not without:
             return []

@@ -12,12 +12,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from captures.exchanges import Exchange
-from captures.exchanges.payloads import SIDES
 from captures.meaning import Names, topics_in
 from captures.meaning.exchange import replica_of
 from captures.meaning.mentions import topic_plan
 from captures.meaning.payload import record_paths
-from captures.meaning.places import INDEX_FIELDS, PARTITION_ARRAYS, TOPIC_FIELDS, index
+from captures.meaning.places import INDEX_FIELDS, PARTITION_ARRAYS, TOPIC_FIELDS
 from captures.meaning.plans import Plan, Side
 from captures.tables.schema import TABLES
 from dissectors.error_codes import error_name
@@ -47,6 +46,7 @@ _FIRST_OFFSET, _LAST_OFFSET, _LEADER_ID, _LEADER_EPOCH, _ACQUIRED, _OFFSET = (
 )
 _BASE_OFFSET = _FIRST_OFFSET
 """Of Produce the response gives the first offset under this name."""
+_NO_RECORDS = [0] * (_UNCOUNTED + 1 - _BYTES)
 
 _FIELDS: dict[Side, dict[str, int]] = {
     "request": {
@@ -82,6 +82,7 @@ _APART = ("current_leader", "acquired_records", "old_style_offsets")
 class _Shape(NamedTuple):
     """What is taken of the structs of partitions that have the same fields.
 
+    :ivar fields: these
     :ivar number: field with the number of the partition; empty if there is none
     :ivar values: field and place in the row of what is taken as it is
     :ivar records: field with records; empty if there is none
@@ -89,6 +90,7 @@ class _Shape(NamedTuple):
     :ivar apart: whether there are fields that are not taken as they are
     """
 
+    fields: tuple[str, ...]
     number: str
     values: tuple[tuple[str, int], ...]
     records: str
@@ -99,6 +101,7 @@ class _Shape(NamedTuple):
 @lru_cache(maxsize=1024)
 def _shape(fields: tuple[str, ...], side: Side) -> _Shape:
     return _Shape(
+        fields,
         next((name for name in INDEX_FIELDS if name in fields), ""),
         tuple((name, place) for name, place in _FIELDS[side].items() if name in fields),
         next((name for name in _RECORDS_FIELDS if name in fields), ""),
@@ -119,35 +122,52 @@ class Sent(NamedTuple):
     batches: list[Batch]
 
 
+class Totals(NamedTuple):
+    """What the complete batches of an exchange add up to.
+
+    :ivar records: that their headers announce, without control records
+    :ivar batches: how many
+    :ivar size: bytes of them
+    """
+
+    records: int = 0
+    batches: int = 0
+    size: int = 0
+
+
 class Said(NamedTuple):
     """What an exchange says of partitions.
 
     :ivar rows: with :data:`COLUMNS`
     :ivar topics: that it names, with those of which it names no partition; each once, in order of appearance
     :ivar sent: the record batches
-    :ivar carries: whether a message that was read has a field for records
+    :ivar totals: of these; None if no message that was read has a field for records
     """
 
     rows: list[list[Any]]
     topics: list[str]
     sent: list[Sent]
-    carries: bool
+    totals: Totals | None
 
 
-_NOTHING = Said([], [], [], carries=False)
+_NOTHING = Said([], [], [], None)
 _Place = tuple[str | None, str, int]
 """Group, topic and partition."""
+_Holder = tuple[dict[str, Any], str | None]
+"""A struct that is about a topic, and the group that it is about."""
 
 
 class _Way(NamedTuple):
     """How the topics of a message are found.
 
     :ivar plan: leads to what names topics; None if nothing does
+    :ivar arrays: the arrays of the body in which they are, where they are nowhere else, which is quicker to go
     :ivar whole: whether only structs name topics, so that the structs are all there is
     :ivar carries: whether the message has fields for records
     """
 
     plan: Plan | None
+    arrays: tuple[str, ...]
     whole: bool
     carries: bool
 
@@ -156,7 +176,13 @@ class _Way(NamedTuple):
 def _way(key: int, version: int, side: Side) -> _Way:
     plan = topic_plan(key, version, side)
     carries = bool(record_paths(key, version, side))
-    return _Way(plan, _only_structs(plan), carries) if plan else _Way(None, whole=True, carries=carries)
+    if not plan:
+        return _Way(None, (), whole=True, carries=carries)
+    simple = not plan.fields and all(
+        many and inner.fields == ("",) and not inner.inside for _, many, inner in plan.inside
+    )
+    arrays = tuple(name for name, _, _ in plan.inside) if simple else ()
+    return _Way(plan, arrays, _only_structs(plan), carries)
 
 
 def _only_structs(plan: Plan) -> bool:
@@ -181,133 +207,148 @@ class PartitionRows:
         :param exchange: decoded with ``annotate=False``
         :raises ValueError: if its records were made ready to be shown
         """
-        key = exchange.api_key
+        key, request, response = exchange.api_key, exchange.request, exchange.response
         if key is None:
             return _NOTHING
-        found = _Found(self._names, exchange, key)
-        for side, body in zip(SIDES, (exchange.request, exchange.response), strict=True):
-            if body is not None and body.version is not None and body.value:
-                found.take(body.version, body.value, side)
-        return found.said()
+        found = _Found(self._names, key)
+        if request is not None and request.version is not None and request.value:
+            found.take(request.version, request.value, "request")
+        if response is not None and response.version is not None and response.value:
+            found.take(response.version, response.value, "response")
+        return found.said(exchange)
 
 
 class _Found:
     """Collects what one exchange says."""
 
-    __slots__ = ("_carries", "_exchange", "_group", "_key", "_names", "_rows", "_sent", "_structs", "_topics")
+    __slots__ = ("_carries", "_group", "_key", "_names", "_rows", "_sent", "_structs", "_topics")
 
-    def __init__(self, names: Names, exchange: Exchange, key: int) -> None:
+    def __init__(self, names: Names, key: int) -> None:
         self._names = names
-        self._exchange = exchange
         self._key = key
         self._rows: dict[_Place, list[Any]] = {}
         self._topics: dict[str, None] = {}
         self._sent: list[Sent] = []
         self._structs: list[tuple[list[Any], dict[str, Any]]] = []
-        """Rows with the structs of the response that may have an error."""
+        """Rows with structs of the response that have an error."""
         self._group: str | None = None
         self._carries = False
 
     def take(self, version: int, body: dict[str, Any], side: Side) -> None:
         """Take one message in; the request comes first."""
-        way = _way(self._key, version, side)
-        self._carries |= way.carries
-        if way.plan is None:
+        plan, arrays, whole, carries = _way(self._key, version, side)
+        if carries:
+            self._carries = True
+        if plan is None:
             return
         if side == "request":
-            group = body.get("group_id")
-            self._group = group if isinstance(group, str) and group else None
-        holders: list[tuple[dict[str, Any], str | None]] = []
-        _collect(way.plan, body, self._group, holders)
-        if not way.whole:
+            self._group = _group_of(body)
+        if arrays:
+            for name in arrays:
+                for holder in body.get(name) or ():
+                    if holder:
+                        self._take_topic(holder, self._group, side)
+            return
+        if not whole:
             # names stand in lists of strings and elsewhere, too
-            self._topics.update(dict.fromkeys(topics_in(self._key, version, body, self._known, side)))
+            named = topics_in(self._key, version, body, self._names, side)
+            self._topics.update(dict.fromkeys(named))
+        holders: list[_Holder] = []
+        _collect(plan, body, self._group, holders)
         for holder, group in holders:
             self._take_topic(holder, group, side)
 
-    def _known(self, uuid: str) -> str | None:
-        return self._names(uuid)
-
     def _take_topic(self, holder: dict[str, Any], group: str | None, side: Side) -> None:
-        name, uuid = _topic(holder)
-        if not name and uuid is not None:
-            name = self._names(uuid) or uuid
+        named, has_uuid, array, alone = _topic_shape(tuple(holder))
+        name, uuid = holder.get(named), None
+        if has_uuid:
+            uuid = holder["topic_id"]
+            uuid = None if not uuid or uuid == ZERO_UUID else uuid
+            if not name and uuid is not None:
+                name = self._names(uuid) or uuid
         if name:
             self._topics[name] = None
         else:
             name = UNNAMED
-        if index(holder) is not None:
+        if alone:
             self._take_partitions((holder,), name, uuid, group, side)
-            return
-        for field in PARTITION_ARRAYS:
-            found = holder.get(field)
-            if found and isinstance(found, list | tuple):
-                self._take_partitions(found, name, uuid, group, side)
-                return
+        elif array:
+            self._take_partitions(holder[array] or (), name, uuid, group, side)
 
     def _take_partitions(
         self, structs: Any, name: str, uuid: str | None, group: str | None, side: Side
     ) -> None:
+        rows, answer = self._rows, side == "response"
         shape: _Shape | None = None
         for struct in structs:
-            if isinstance(struct, int):
-                self._row(name, uuid, struct, group)
+            if struct.__class__ is int:
+                self._row((group, name, struct), uuid)
                 continue
             if not struct:
                 continue
-            if shape is None or shape.number not in struct:
-                shape = _shape(tuple(struct), side)
+            fields = tuple(struct)
+            if shape is None or shape.fields != fields:  # tagged fields come and go
+                shape = _shape(fields, side)
             number = struct.get(shape.number)
-            if not isinstance(number, int):
+            if number is None:
                 continue
-            row = self._row(name, uuid, number, group)
+            row = rows.get((group, name, number))
+            if row is None or uuid is not None:
+                row = self._row((group, name, number), uuid)
             for field, place in shape.values:
-                value = struct.get(field)
+                value = struct[field]
                 if value is not None:
                     row[place] = value
-            if side == "response":
+            if answer and row[_ERROR_CODE]:
                 self._structs.append((row, struct))
             if shape.records:
-                _count(row, struct.get(shape.records), shape.aligned, side, self._sent)
+                _count(row, struct[shape.records], shape.aligned, side, self._sent)
             if shape.apart:
                 _apart(row, struct)
 
-    def _row(self, name: str, uuid: str | None, partition: int, group: str | None) -> list[Any]:
-        place = group, name, partition
+    def _row(self, place: _Place, uuid: str | None) -> list[Any]:
         row = self._rows.get(place)
         if row is None:
             row = self._rows[place] = list(_BLANK)
-            row[TOPIC], row[PARTITION], row[GROUP] = name, partition, group
+            row[GROUP], row[TOPIC], row[PARTITION] = place
         if uuid is not None:
             row[TOPIC_ID] = uuid
         return row
 
-    def said(self) -> Said:
+    def said(self, exchange: Exchange) -> Said:
         """Return what was taken in."""
-        exchange, key = self._exchange, self._key
         rows = list(self._rows.values())
-        if key in _ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:
+        if self._key in _ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:
             replica = replica_of(exchange.request.value)
             if replica >= 0:
                 for row in rows:
                     row[_REPLICA_ID] = replica
-        if exchange.errors:
-            self._name_errors()
+        if self._structs:
+            expected = {id(error.holders[-1]) for error in exchange.expected}
+            for row, struct in self._structs:
+                row[_ERROR], row[_EXPECTED] = error_name(row[_ERROR_CODE]), id(struct) in expected
         if self._sent:
-            _place_in_log(self._sent, key)
-        return Said(rows, list(self._topics), self._sent, self._carries)
+            _place_in_log(self._sent, self._key)
+        return Said(rows, list(self._topics), self._sent, self._totals() if self._carries else None)
 
-    def _name_errors(self) -> None:
-        expected = {id(error.holders[-1]) for error in self._exchange.expected}
-        for row, struct in self._structs:
-            code = row[_ERROR_CODE]
-            if code:
-                row[_ERROR], row[_EXPECTED] = error_name(code), id(struct) in expected
+    def _totals(self) -> Totals:
+        if not self._sent:
+            return Totals()
+        records = batches = size = 0
+        for row in self._rows.values():
+            if row[_BATCHES]:
+                records += row[_RECORDS]
+                batches += row[_BATCHES]
+                size += row[_RECORD_BYTES]
+        return Totals(records, batches, size)
 
 
-def _collect(
-    plan: Plan, body: dict[str, Any], group: str | None, out: list[tuple[dict[str, Any], str | None]]
-) -> None:
+def _group_of(struct: dict[str, Any]) -> str | None:
+    group = struct.get("group_id")
+    return group if group and isinstance(group, str) else None
+
+
+def _collect(plan: Plan, body: dict[str, Any], group: str | None, out: list[_Holder]) -> None:
     """Find the structs that are about a topic, with the group that they are about."""
     if "" in plan.fields:
         out.append((body, group))
@@ -316,48 +357,59 @@ def _collect(
         if value:
             for row in value if many else (value,):
                 if isinstance(row, dict):
-                    told = row.get("group_id")
-                    _collect(inner, row, told if told and isinstance(told, str) else group, out)
+                    _collect(inner, row, _group_of(row) or group, out)
 
 
-def _topic(holder: dict[str, Any]) -> tuple[str, str | None]:
-    """Return name and ID of a topic as its struct has them; empty and None if it has them not."""
-    uuid = holder.get("topic_id")
-    if not uuid or uuid == ZERO_UUID:
-        uuid = None
-    for field in TOPIC_FIELDS:
-        name = holder.get(field)
-        if name:
-            return str(name), uuid
-    return "", uuid
+class _TopicShape(NamedTuple):
+    """Where the structs of topics that have the same fields have what.
+
+    :ivar name: field with the name; empty if there is none
+    :ivar uuid: whether there is an ID
+    :ivar array: field with the partitions; empty if there is none
+    :ivar alone: whether the struct is about one partition itself
+    """
+
+    name: str
+    uuid: bool
+    array: str
+    alone: bool
+
+
+@lru_cache(maxsize=1024)
+def _topic_shape(fields: tuple[str, ...]) -> _TopicShape:
+    return _TopicShape(
+        next((name for name in TOPIC_FIELDS if name in fields), ""),
+        "topic_id" in fields,
+        next((name for name in PARTITION_ARRAYS if name in fields), ""),
+        any(name in fields for name in INDEX_FIELDS),
+    )
 
 
 def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[Sent]) -> None:
     """Add up a records field."""
-    if data is not None and not isinstance(data, bytes):
+    if row[_BYTES] is None:
+        row[_BYTES : _UNCOUNTED + 1] = _NO_RECORDS
+    if not data:
+        return
+    if not isinstance(data, bytes):
         raise ValueError(
             "exchanges have to be decoded with annotate=False: their records are not bytes any more"
         )
-    if row[_BYTES] is None:
-        row[_BYTES : _UNCOUNTED + 1] = [0] * (_UNCOUNTED + 1 - _BYTES)
-    if not data:
-        return
-    row[_BYTES] += len(data)
     batches = record_set(data, aligned=aligned).batches
-    size = records = markers = 0
+    size = records = 0
     for batch in batches:
         size += batch.end - batch.start
         count = batch.count
         if count is None:
             row[_UNCOUNTED] += 1
         elif batch.control:
-            markers += count
+            row[_MARKERS] += count
         else:
             records += count
+    row[_BYTES] += len(data)
     row[_RECORD_BYTES] += size
     row[_BATCHES] += len(batches)
     row[_RECORDS] += records
-    row[_MARKERS] += markers
     if batches:
         sent.append(Sent(row, side, batches))
 
@@ -369,11 +421,9 @@ def _apart(row: list[Any], struct: dict[str, Any]) -> None:
         row[_LEADER_ID], row[_LEADER_EPOCH] = leader.get("leader_id"), leader.get("leader_epoch")
     acquired = struct.get("acquired_records")
     if acquired is not None:
-        row[_ACQUIRED] = sum(
-            each["last_offset"] - each["first_offset"] + 1
-            for each in acquired
-            if each and "first_offset" in each and "last_offset" in each
-        )
+        # where a message was cut off, the last range may lack an end
+        ranges = [(each.get("first_offset"), each.get("last_offset")) for each in acquired if each]
+        row[_ACQUIRED] = sum(last - first + 1 for first, last in ranges if None not in (first, last))
     # ListOffsets v0 gives several, the newest first
     old = struct.get("old_style_offsets")
     if old:

@@ -446,7 +446,8 @@ _CLIENT_VERSIONS = Table(
         *_moment("last", "when it was last used; of an offer, the same as `time`"),
         Column("client", "string", "client ID, or address without one; null of an offer", nullable=True),
         Column("software", "array<string>", "names and versions as the client tells them (KIP-511)"),
-        Column("library", "string", "the library that this is, such as `apache-kafka-java` or `librdkafka`", nullable=True),
+        Column("library", "string", "the library that this is, such as `apache-kafka-java` or `librdkafka`",
+               nullable=True),
         Column("release", "string", "its release", nullable=True),
         Column("hosts", "array<string>", "addresses of the client, without ports"),
         Column("asks_for_versions", "boolean", "whether it sends ApiVersions; null if no connection was captured from"

@@ -26,7 +26,7 @@ from captures.packets.tls import KeyLog
 from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.tables.exchange_rows import ExchangeTables, Int64s, header_batch
 from captures.tables.folder import Folder, Input, Manifest, Part, PartWriter, open_folder
-from captures.tables.schema import Needs, choose_tables
+from captures.tables.schema import TABLES, Needs, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
 if TYPE_CHECKING:
@@ -208,6 +208,8 @@ def write_tables(
     if options.follow:
         raise ValueError("files that come are followed with Spark only: leave out --engine single")
     begin = monotonic()
+    if options.columns:
+        TABLES["exchanges"].choose(options.columns)
     wanted = Wanted(
         tables=choose_tables(options.tables or None),
         filter=compile_filter(options.filter) if options.filter else None,

@@ -45,6 +45,7 @@ Examples:
   kproxy groups kafka.pcap                   why groups rebalanced, and what it cost
   kproxy export kafka.pcap -o group.mmd      a picture; also .pcapng .jsonl .csv .parquet
   kproxy tables /var/tmp/ring -o tables      all of it as Parquet tables, for SQL
+  kproxy report tables                       one page of pictures of these tables
   kproxy read /var/tmp/ring                  rotated files are one capture
   tcpdump -w - port 9092 | kproxy read -     from a pipe
   kproxy proxy -b kafka1:9092                the live proxy, on 127.0.0.1:9092

@@ -18,7 +18,7 @@ _BEGINNING = 4096
 
 
 @click.command(short_help="Make a page of pictures from tables.")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="OUT")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="OUT")
 @click.option(
     "-o",
     "--output",

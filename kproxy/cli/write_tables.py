@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -81,7 +82,9 @@ def _settings(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> 
     help="Write this table; may be given several times. Default: all but records.",
 )
 @click.option(
-    "--columns", metavar="NAME,...", help="Write these columns of exchanges. Bodies only on request."
+    "--columns",
+    metavar="NAME,...",
+    help="Write these columns of exchanges, besides number and time. Default: all but bodies.",
 )
 @click.option(
     "-Y",
@@ -226,6 +229,7 @@ class WriteTables:
         from captures.spark.errors import expected, plain
 
         click.echo(f"kproxy: {self.choice.why}", err=True)
+        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs Ctrl-C with a traceback
         try:
             with stopped_by_signals(), StageBars() as progress:
                 summary = self.choice.engine(self.paths, self.output, self.options, progress)
@@ -357,7 +361,7 @@ def _size(paths: Sequence[str]) -> int | None:
 
 
 def _on_spark(paths: Sequence[str], out: str, options: TablesOptions, progress: Progress) -> TablesSummary:
-    from captures.spark import write_tables
+    from captures.spark.pipeline import write_tables
 
     if options.jobs is not None and not _place(options):
         options = replace(options, master=f"local[{options.jobs}]")

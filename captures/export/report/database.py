@@ -116,9 +116,16 @@ class Tables:
         except self._error as error:
             raise ReportError(self._problem("the tables", error)) from None
 
+    def reading(self, name: str) -> str:
+        """Return the SELECT with which DuckDB reads a table; the date and hour of the paths are columns."""
+        pattern = f"{escape(str(self.folder.resolve() / name))}/**/*.parquet".replace("'", "''")
+        # twice as slow where there are many files, and only needed where runs have written different columns
+        differing = ", union_by_name = true" if _differ(self.folder / name) else ""
+        return f"SELECT * FROM read_parquet('{pattern}', hive_partitioning = true{differing})"  # noqa: S608
+
     def _view(self, name: str) -> tuple[str, ...]:
         try:
-            self._database.execute(f"CREATE VIEW {name} AS {reading(self.folder, name)}")
+            self._database.execute(f"CREATE VIEW {name} AS {self.reading(name)}")
             done = self._database.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # a name of ours
             return tuple(column[0] for column in done.description or ())
         except self._error as error:
@@ -128,7 +135,13 @@ class Tables:
         return f"{what} in {self.folder} cannot be read: {str(error).partition(chr(10))[0]}"
 
 
-def reading(folder: Path, table: str) -> str:
-    """Return the SELECT with which DuckDB reads a table; the date and hour of the paths are columns."""
-    pattern = f"{escape(str(folder / table))}/**/*.parquet".replace("'", "''")
-    return f"SELECT * FROM read_parquet('{pattern}', hive_partitioning = true, union_by_name = true)"  # noqa: S608
+def _differ(folder: Path) -> bool:
+    """Tell whether the files of a table have different columns; those of one run have the same."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    of_runs = {"-".join(path.name.split("-")[:2]): path for path in folder.rglob("*.parquet")}
+    try:
+        return len({tuple(pq.read_schema(path)) for path in of_runs.values()}) > 1
+    except (pa.ArrowInvalid, OSError):
+        return False  # DuckDB tells which file is broken

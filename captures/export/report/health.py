@@ -9,7 +9,7 @@ from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import stacked, whole
 from captures.export.report.scales import amount, duration
-from captures.export.report.section import Context, Section, block, legend, nothing
+from captures.export.report.section import Context, Section, block, legend, not_shown, nothing
 from captures.export.report.traffic import keys_of, series_of
 
 _TROUBLES = (
@@ -97,10 +97,8 @@ def _troubled(context: Context) -> Markup:
         ]
         for row in rows
     ]
-    more = rows[0]["of_all"] - len(rows)
-    rest = [nothing(f"{more:,} more are not shown.")] if more > 0 else []
     shown = table(head, lines, right=set(range(3, 10)))
-    return block("In trouble, the most bytes first", statements.TROUBLED, shown, *rest)
+    return block("In trouble, the most bytes first", statements.TROUBLED, shown, *not_shown(rows))
 
 
 def _round_trips(context: Context) -> Sequence[Markup]:
@@ -123,7 +121,15 @@ def _round_trips(context: Context) -> Sequence[Markup]:
     note = (
         "Between the place of the capture and the broker, of the handshakes, or as the kernel told a proxy."
     )
-    return [block("Round trips", statements.ROUND_TRIPS, table(head, lines, right={1, 2, 3, 4}), note=note)]
+    return [
+        block(
+            "Round trips",
+            statements.ROUND_TRIPS,
+            table(head, lines, right={1, 2, 3, 4}),
+            *not_shown(rows),
+            note=note,
+        )
+    ]
 
 
 HEALTH = Section("TCP health", "tcp", statements.DIRECTIONS.needs, _health)

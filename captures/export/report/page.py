@@ -14,7 +14,7 @@ from pathlib import Path
 
 from captures.export.group_html.markup import Markup, document, tag, together
 from captures.export.report import statements
-from captures.export.report.database import Tables, reading
+from captures.export.report.database import Tables
 from captures.export.report.health import CONNECTIONS, HEALTH
 from captures.export.report.overview import FINDINGS, SUMMARY
 from captures.export.report.rebalances import REBALANCES
@@ -25,7 +25,7 @@ from captures.export.report.talkers import CLIENTS, TOPICS
 from captures.export.report.traffic import ERRORS, LATENCY, TRAFFIC
 from captures.export.report.versions import VERSIONS
 from captures.meaning import words
-from captures.moments import Clock
+from captures.moments import Clock, zone_name
 
 GENERATOR = "kproxy report"
 """Told in the page, so that a report can be told from other files."""
@@ -88,6 +88,7 @@ def report(folder: Path, *, title: str | None = None, zone: tzinfo | None = None
     said = title or f"Kafka traffic in {folder.resolve().name or folder}"
     body = together(
         tag("h1", said),
+        _about(context),
         _contents(there),
         *([_left_out(left_out)] if left_out else []),
         *parts,
@@ -126,6 +127,17 @@ def _bounds(tables: Tables, names: list[str]) -> tuple[int | None, int | None]:
     return min(firsts, default=None), max(lasts, default=None)
 
 
+def _about(context: Context) -> Markup:
+    axis = context.axis
+    return tag(
+        "p",
+        f"Times are in {zone_name(axis.begin, axis.zone)}. Numbers with # are exchanges: ",
+        tag("code", "kproxy read --exchange N"),
+        " with the captures of the run shows one.",
+        class_="dim",
+    )
+
+
 def _contents(sections: Sequence[Section]) -> Markup:
     links = [tag("a", section.title, href=f"#{section.anchor}") for section in sections]
     return tag("nav", *links, tag("a", "Going on", href="#going-on"))
@@ -142,7 +154,7 @@ def _left_out(left_out: Sequence[str]) -> Markup:
 def _going_on(tables: Tables) -> list[Markup]:
     """Return how to ask more: the views that the statements on the page read."""
     path = str(tables.folder.resolve())
-    duckdb = "\n".join(f"CREATE VIEW {name} AS {reading(Path(path), name)};" for name in tables.names)
+    duckdb = "\n".join(f"CREATE VIEW {name} AS {tables.reading(name)};" for name in tables.names)
     spark = "\n".join(
         f"spark.read.parquet({f'{path}/{name}'!r}).createOrReplaceTempView({name!r})" for name in tables.names
     )

@@ -6,7 +6,7 @@ as wide as the page lets it be. Colours are classes of the style sheet; what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log10
 
@@ -19,7 +19,7 @@ LEFT = 150.0
 _RIGHT = 24.0
 FULL = LEFT + WIDTH + _RIGHT
 """Width of all pictures."""
-LABEL = 24
+LABEL = 21
 """Characters of a lane's label."""
 _TOP = 10.0
 _BOTTOM = 34.0
@@ -29,6 +29,9 @@ _LANE = 20.0
 _BAR = 12.0
 _LEAST = 3.0
 """Units that a bar is wide at least: what took a moment is to be seen as well."""
+_LINE = 1.5
+_WIDER = 1.2
+"""Widths of the line on top, and how much wider each below it is."""
 HEATS = 7
 """Shades of a heat map."""
 
@@ -115,12 +118,21 @@ def whole(value: float) -> str:
 
 
 def lines(axis: TimeAxis, slices: Slices, series: Sequence[Series], *, about: str) -> Markup:
-    """Return durations per slice as lines on a logarithmic scale; a line ends where slices have none."""
+    """Return durations per slice as lines on a logarithmic scale; a line ends where slices have none.
+
+    Those that come first are wider, so that they show where another one lies on them.
+    """
     every = [value for one in series for value in one.values.values()]
     low, high = _bounds(every)
     y = _logarithmic(low, high, _HEIGHT)
     shapes = [
-        tag("path", d=_line(axis, slices, one.values, y), class_=f"line {one.colour}") for one in series
+        tag(
+            "path",
+            d=_line(axis, slices, one.values, y),
+            class_=f"line {one.colour}",
+            stroke_width=_LINE + _WIDER * (len(series) - 1 - at),
+        )
+        for at, one in enumerate(series)
     ]
     begins = [each for each in slices.begins if any(each in one.values for one in series)]
     hover = [
@@ -181,15 +193,11 @@ def shade(count: int, most: int) -> int:
 
 
 def shade_from(at: int, most: int) -> int:
-    """Return the least count that has a shade."""
-    return next((count for count in _counts(most) if shade(count, most) >= at), most)
-
-
-def _counts(most: int) -> Iterator[int]:
-    count = 1
-    while count < most:
-        yield count
-        count += max(count // 50, 1)
+    """Return the least count that has a shade, or a darker one."""
+    count = max(int(most ** (at / HEATS)) - 1, 1)
+    while count < most and shade(count, most) < at:
+        count += 1
+    return count
 
 
 def lanes(axis: TimeAxis, found: Sequence[Lane], *, about: str) -> Markup:
@@ -290,6 +298,11 @@ def _line(axis: TimeAxis, slices: Slices, values: Mapping[int, float], y: Callab
             continue
         low, high = slices.covered(begin)
         x, at = LEFT + axis.x((low + high) // 2), y(values[begin])
-        out.append(f"L{x:.1f} {at:.1f}" if before == begin - slices.width else f"M{x:.1f} {at:.1f}h.5")
+        if before == begin - slices.width:
+            out.append(f"L{x:.1f} {at:.1f}")
+        elif begin + slices.width in values:
+            out.append(f"M{x:.1f} {at:.1f}")
+        else:
+            out.append(f"M{x - _LEAST / 2:.1f} {at:.1f}h{_LEAST}")
         before = begin
     return "".join(out)

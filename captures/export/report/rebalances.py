@@ -9,7 +9,16 @@ from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import LABEL, Bar, Lane, lanes
 from captures.export.report.scales import duration
-from captures.export.report.section import Context, Section, block, evidence, legend, nothing, share
+from captures.export.report.section import (
+    Context,
+    Section,
+    block,
+    evidence,
+    legend,
+    not_shown,
+    nothing,
+    share,
+)
 from captures.meaning import words
 
 _CHANGED = (
@@ -118,12 +127,7 @@ def _stories(context: Context) -> Markup:
         ]
         for row in rows
     ]
-    more = rows[0]["of_all"] - len(rows) if rows else 0
-    rest = (
-        [nothing(f"{more:,} shorter ones are not shown; 'kproxy groups' tells all of them.")]
-        if more > 0
-        else []
-    )
+    rest = not_shown(rows, "shorter ones are not shown; 'kproxy groups' tells all of them.")
     return block("The longest", statements.REBALANCE_STORIES, table(head, lines, right={2}), *rest)
 
 

@@ -126,9 +126,16 @@ class TimeAxis:
 
 
 def _shortest(text: str, steps: set[int]) -> str:
-    if any(step % NANOSECONDS for step in steps):
-        return text
-    return text[:5] if not any(step % (60 * NANOSECONDS) for step in steps) else text[:8]
+    """Return a time of day (``09:51:00.250``) without the digits that all of some moments have as zeros."""
+    for digits, unit in (
+        (5, 60 * NANOSECONDS),
+        (8, NANOSECONDS),
+        (10, NANOSECONDS // 10),
+        (11, NANOSECONDS // 100),
+    ):
+        if not any(step % unit for step in steps):
+            return text[:digits]
+    return text
 
 
 def rounded_up(value: float, least: float = 0.0) -> tuple[float, float]:

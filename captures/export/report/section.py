@@ -72,6 +72,15 @@ def nothing(text: str) -> Markup:
     return tag("p", text, class_="dim")
 
 
+def not_shown(rows: Sequence[Row], what: str = "more are not shown.") -> list[Markup]:
+    """Return a sentence that says how many rows there are beyond those that a statement returned, if there are.
+
+    :param rows: with ``of_all``, how many there are
+    """
+    more = rows[0]["of_all"] - len(rows) if rows else 0
+    return [nothing(f"{more:,} {what}")] if more > 0 else []
+
+
 def legend(keys: Iterable[tuple[str, str]]) -> Markup:
     """Return what colours mean.
 

@@ -3,7 +3,7 @@
 What both understand alike:
 
 - slices of time are ``time_ns - time_ns % width``: whole numbers, no function of either;
-- ``LATERAL unnest(...)`` for arrays, ``count_if``, ``min_by``, ``array_contains``, ``cardinality``;
+- ``LATERAL unnest(...)`` for arrays, ``count_if``, ``min_by``, ``array_contains``;
 - a column that is named as a word of SQL (``group``, ``count``) is written behind the name of its table;
 - percentiles are read off a histogram with 100 steps for each power of ten, so that they take the same memory for any
   number of exchanges. A value is the longest latency in its step, which was measured, and at most 2.4% too long.
@@ -21,7 +21,8 @@ from captures.export.report.section import COLOURS, OTHER
 
 TOP = 12
 """Rows of a table of talkers."""
-MOST_ERRORS = 40
+MOST_APIS = 20
+MOST_ERRORS = 30
 MOST_FINDINGS = 200
 MOST_GROUPS = 24
 MOST_BARS = 600
@@ -66,8 +67,7 @@ SELECT count(*) AS exchanges,
   count_if(error_count > 0) AS with_errors,
   count_if(array_contains(flags, 'unanswered')) AS unanswered,
   count_if(array_contains(flags, 'orphan')) AS orphans,
-  count_if(array_contains(flags, 'problem')) AS undecoded,
-  count_if(array_contains(flags, 'request_damaged') OR array_contains(flags, 'response_damaged')) AS damaged
+  count_if(array_contains(flags, 'problem') AND NOT array_contains(flags, 'unanswered')) AS undecoded
 FROM exchanges
 """),  # noqa: S608
     {
@@ -132,7 +132,7 @@ def latency(width: int) -> Statement:
 def latency_by_api() -> Statement:
     """Return percentiles of the latency by API, those first on which most time was spent."""
     needs = {"exchanges": (*_TIMED, "api")}
-    return _percentiles("api", "api", "spent_ns DESC, api\nLIMIT 40", needs)
+    return _percentiles("api", "api", f"spent_ns DESC, api\nLIMIT {MOST_APIS}", needs)
 
 
 def _percentiles(key: str, name: str, order: str, needs: Mapping[str, tuple[str, ...]]) -> Statement:
@@ -163,7 +163,8 @@ SELECT {name},
   {at(99)},
   min(least_ns) AS shortest_ns,
   max(most_ns) AS longest_ns,
-  sum(total_ns) AS spent_ns
+  sum(total_ns) AS spent_ns,
+  count(*) OVER () AS of_all
 FROM ranked
 GROUP BY {name}
 ORDER BY {order}
@@ -250,15 +251,23 @@ _REBALANCE_COLUMNS = {
 
 REBALANCE_GROUPS = Statement(
     _text(f"""
-SELECT r.group AS group_id, min(r.kind) AS kind, count(*) AS rebalances,
-  sum(r.duration_ns) AS total_ns, max(r.duration_ns) AS most_ns,
-  count_if(r.running) AS running,
-  count_if(r.trigger IN ('session_timeout', 'max_poll_exceeded', 'rebalance_timeout')) AS timeouts,
-  sum(cardinality(r.stopped)) AS stopped, sum(cardinality(r.commit_failures)) AS commit_failures,
-  min(r.time_ns) AS first_ns, max(r.time_ns) AS last_ns, count(*) OVER () AS of_all
-FROM rebalances r
-GROUP BY r.group
-ORDER BY rebalances DESC, group_id
+WITH told AS (
+  SELECT r.group AS group_id, min(r.kind) AS kind, count(*) AS rebalances,
+    sum(r.duration_ns) AS total_ns, max(r.duration_ns) AS most_ns,
+    count_if(r.running) AS running,
+    count_if(r.trigger IN ('session_timeout', 'max_poll_exceeded', 'rebalance_timeout')) AS timeouts
+  FROM rebalances r GROUP BY r.group
+), stopped AS (
+  SELECT r.group AS group_id, count(*) AS partitions
+  FROM rebalances r, LATERAL unnest(r.stopped) AS u(stop) GROUP BY r.group
+), failed AS (
+  SELECT r.group AS group_id, count(*) AS commits
+  FROM rebalances r, LATERAL unnest(r.commit_failures) AS u(failure) GROUP BY r.group
+)
+SELECT t.*, coalesce(s.partitions, 0) AS stopped, coalesce(f.commits, 0) AS commit_failures,
+  count(*) OVER () AS of_all
+FROM told t LEFT JOIN stopped s ON t.group_id = s.group_id LEFT JOIN failed f ON t.group_id = f.group_id
+ORDER BY rebalances DESC, t.group_id
 LIMIT {MOST_GROUPS}
 """),  # noqa: S608
     _REBALANCE_COLUMNS,
@@ -325,7 +334,7 @@ GROUP BY 1{_TALK_ORDER}
 CONNECTIONS = Statement(
     _text(f"""
 SELECT connection, run, client, broker, max(client_id) AS client_id,
-  {_TALK}, count(*) OVER () AS of_all
+  {_TALK}, count(*) OVER () AS of_all, max(run) OVER () AS last_run
 FROM exchanges
 GROUP BY connection, run, client, broker
 ORDER BY total_bytes DESC, run, connection

@@ -34,7 +34,7 @@ STYLE = f"""{PAGE}
 .offer {{ fill: var(--offer); background: var(--offer); stroke: var(--line); }}
 .running {{ fill-opacity: .45; stroke: var(--ink); stroke-dasharray: 3 2; }}
 .swatch.running {{ background: none; outline: 1px dashed var(--ink); }}
-svg .line {{ fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }}
+svg .line {{ fill: none; stroke-linejoin: round; stroke-linecap: round; }}
 svg .grid {{ stroke: var(--line); }}
 svg .edge {{ stroke: var(--dim); }}
 svg .scale {{ text-anchor: end; fill: var(--dim); }}

@@ -24,7 +24,7 @@ def _talkers(context: Context) -> Sequence[Markup]:
     ):
         if not context.tables.missing(statement.needs):
             parts.append(_talk(context, title, statement, head, cells))
-    return [tag("div", *parts, class_="pair")]
+    return [tag("div", *parts[:2], class_="pair"), *parts[2:]]
 
 
 def _talk(
@@ -67,7 +67,7 @@ def _ranked(title: str, statement: Statement, rows: Sequence[Row], shown: Markup
 
 
 def _client(row: Row) -> list[str | Markup]:
-    return [_name(row["who"]), f"{row['hosts']:,}"]
+    return [_name(row["who"]) or "(empty client ID)", f"{row['hosts']:,}"]
 
 
 def _broker(row: Row) -> list[str | Markup]:
@@ -75,7 +75,7 @@ def _broker(row: Row) -> list[str | Markup]:
 
 
 def _connection(row: Row) -> list[str | Markup]:
-    number = f"run {row['run']}: {row['connection']}" if row["run"] else str(row["connection"])
+    number = f"run {row['run']}: {row['connection']}" if row["last_run"] else str(row["connection"])
     ends = tag("span", f"{row['client']} → {row['broker']}", class_="nowrap")
     return [number, joined(ends, tag("span", _name(row["client_id"] or ""), class_="dim"))]
 

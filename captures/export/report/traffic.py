@@ -9,13 +9,14 @@ from captures.export.group_html.markup import Markup, table
 from captures.export.report import statements
 from captures.export.report.database import Row, Statement
 from captures.export.report.plots import HEATS, Series, heat, lines, shade_from, stacked, whole
-from captures.export.report.scales import Slices, amount, duration
+from captures.export.report.scales import amount, duration
 from captures.export.report.section import (
     Context,
     Section,
     block,
     coloured,
     legend,
+    not_shown,
     nothing,
     share,
 )
@@ -79,18 +80,13 @@ def _stacked(
     :param unit: of the amounts
     """
 
-    def per(nanoseconds: int) -> list[Series]:
-        def rate(row: Row) -> float:
-            low, high = context.slices.covered(row["slice_ns"])
-            return nanoseconds / (high - low)
+    def rate(row: Row) -> float:
+        low, high = context.slices.covered(row["slice_ns"])
+        return NANOSECONDS / (high - low)
 
-        return series_of(rows, "api_name", value, colours, rate)
-
-    found: list[Series] = []
-    for seconds, time, short in _RATES:
-        found = per(seconds * NANOSECONDS)
-        if max(amount_ for each in found for amount_ in each.values.values()) >= 1:
-            break
+    most = max(int(row[value]) * rate(row) for row in rows)
+    seconds, time, short = next((each for each in _RATES if most * each[0] >= 1), _RATES[-1])
+    found = series_of(rows, "api_name", value, colours, lambda row: seconds * rate(row))
     title = f"{what} a {time} by API"
     drawn = stacked(context.axis, context.slices, found, partial(amount, unit=f"{unit}/{short}"), about=title)
     return block(
@@ -169,7 +165,9 @@ def _by_api(context: Context) -> Markup:
         ]
         for row in rows
     ]
-    return block("The same by API", statement, table(head, lines_, right={1, 2, 3, 4, 5, 6}))
+    return block(
+        "The same by API", statement, table(head, lines_, right={1, 2, 3, 4, 5, 6}), *not_shown(rows)
+    )
 
 
 LATENCY = Section("Latency", "latency", statements.latency(1).needs, _latency)
@@ -216,9 +214,8 @@ def _error_table(context: Context) -> Markup:
         ]
         for row in rows
     ]
-    more = rows[0]["of_all"] - len(rows) if rows else 0
-    rest = [nothing(f"{more:,} more are not shown.")] if more > 0 else []
-    return block("Errors by API", statements.ERROR_TABLE, table(head, lines_, right={2, 4}), *rest)
+    shown = table(head, lines_, right={2, 4})
+    return block("Errors by API", statements.ERROR_TABLE, shown, *not_shown(rows))
 
 
 ERRORS = Section("Errors", "errors", statements.errors(1).needs, _errors)

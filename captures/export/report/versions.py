@@ -8,7 +8,7 @@ from captures.export.group_html.markup import Markup, table, tag, together
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import FULL, HEATS, LABEL, LEFT, shade
-from captures.export.report.section import Context, Section, block, legend, nothing
+from captures.export.report.section import Context, Section, block, legend, not_shown, nothing
 from captures.meaning import words
 
 _CELL = 30.0
@@ -60,6 +60,11 @@ def _matrix(rows: Sequence[Row]) -> Markup:
     note = (
         "One lane for each API, one cell for each version; the number in a cell is how many clients use it."
     )
+    undrawn = [words.counted(len(apis) - len(shown), "API")] if len(apis) > len(shown) else []
+    if beyond := sum(not 0 <= row["version"] < _MOST_COLUMNS for row in rows):
+        undrawn.append(f"{words.counted(beyond, 'version')} outside of 0 to {_MOST_COLUMNS - 1}")
+    if undrawn:
+        note += f" Not drawn: {words.listed(undrawn)}."
     return block("Versions in use", statements.VERSIONS, drawn, legend(keys), note=note)
 
 
@@ -112,7 +117,7 @@ def _libraries(context: Context) -> Markup:
         ]
         for row in rows
     ]
-    return block("Client libraries", statements.LIBRARIES, table(head, lines, right={2, 3}), *_more(rows))
+    return block("Client libraries", statements.LIBRARIES, table(head, lines, right={2, 3}), *not_shown(rows))
 
 
 def _warnings(context: Context) -> Sequence[Markup]:
@@ -129,12 +134,7 @@ def _warnings(context: Context) -> Sequence[Markup]:
         ]
         for row in rows
     ]
-    return [block("Warnings", statements.WARNINGS, table(head, lines, right={1, 2}), *_more(rows))]
-
-
-def _more(rows: Sequence[Row]) -> list[Markup]:
-    more = rows[0]["of_all"] - len(rows) if rows else 0
-    return [nothing(f"{more:,} more are not shown.")] if more > 0 else []
+    return [block("Warnings", statements.WARNINGS, table(head, lines, right={1, 2}), *not_shown(rows))]
 
 
 VERSIONS = Section("Versions", "versions", statements.VERSIONS.needs, _versions)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -15,9 +17,11 @@ import pytest
 from captures.analysis.topic_stats import TopicStats, place_of
 from captures.exchanges import ExchangeReader
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
+from captures.meaning import errors_in
 from captures.tables.exchange_rows import MANY, ExchangeTables, header_batch
 from captures.tables.schema import PER_EXCHANGE, TABLES, Needs
-from tests.captures.export.files import SAMPLE
+from dissectors.frames import decode_request, decode_response
+from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import VARIED, exchanges_of, gathered, reopened, rows, rows_of
 
 ALL_COLUMNS = {"exchanges": [column.name for column in TABLES["exchanges"].columns]}
@@ -25,6 +29,7 @@ ALL_COLUMNS = {"exchanges": [column.name for column in TABLES["exchanges"].colum
 every_capture = pytest.mark.parametrize("path", VARIED, ids=lambda path: str(path.name).partition(".")[0])
 
 PRODUCE, FETCH_SNAPSHOT = 0, 59
+SWEEPS = [DATA / "36_k251_sweep.pcap.zst", DATA / "21_k430_share_group.pcap.zst"]
 
 
 def shown(path: Path) -> list[dict[str, Any]]:
@@ -192,6 +197,67 @@ def test_what_was_produced_has_the_offsets_that_are_fetched() -> None:
             whole = partitions[row["number"], row["partition"]]
             assert whole["first_offset"] == row["log_offset"]
             assert whole["last_offset"] == row["log_offset"] + row["count"] - 1
+
+
+def test_tagged_fields_come_and_go() -> None:
+    """Partitions of one answer may have different fields: a leader for one, where the log parts for another."""
+    told = {"partition_index": 0, "error_code": 6, "high_watermark": 7, "records": None}
+    body = {
+        "throttle_time_ms": 0,
+        "responses": [
+            {
+                "topic": "orders",
+                "partitions": [
+                    {**told, "diverging_epoch": {"epoch": 3, "end_offset": 5}},
+                    {**told, "partition_index": 1, "current_leader": {"leader_id": 4, "leader_epoch": 9}},
+                    {"partition_index": 2, "error_code": 0},
+                    None,
+                    {},
+                ],
+            }
+        ],
+    }
+    _, reader = exchanges_of(SAMPLE)
+    fetch = next(exchange for exchange in exchanges_of(SAMPLE)[0] if exchange.api == "Fetch")
+    assert fetch.response is not None
+    response = replace(fetch.response, version=12, value=body)
+    errors = errors_in(1, 12, body)
+    made = gathered(
+        [replace(fetch, request=None, response=response, errors=errors, expected=errors[1:])], reader
+    )
+    found = rows(made["topic_partitions"])
+    names = ("partition", "error", "expected", "high_watermark", "leader_id", "leader_epoch", "bytes")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        (0, "NOT_LEADER_OR_FOLLOWER", False, 7, None, None, 0),
+        (1, "NOT_LEADER_OR_FOLLOWER", True, 7, 4, 9, 0),
+        (2, None, None, None, None, None, None),
+    ]
+    assert [row["error_count"] for row in rows(made["exchanges"])] == [1]
+
+
+@pytest.mark.parametrize("path", [SAMPLE, *SWEEPS], ids=lambda path: str(path.name).partition(".")[0])
+def test_messages_that_were_cut_off_give_what_they_hold(path: Path) -> None:
+    chance = Random(7)
+    exchanges, reader = exchanges_of(path)
+    tables = ExchangeTables(PER_EXCHANGE, names=reader.knowledge.topic_name, run=0)
+    met = 0
+    for exchange in exchanges[:300]:
+        request, response = exchange.request, exchange.response
+        if request is None or response is None or exchange.api_key is None or exchange.version is None:
+            continue
+        cut = exchange
+        if chance.random() < 0.5:
+            some = request.raw[: chance.randrange(len(request.raw))]
+            cut = replace(cut, request=decode_request(some, complete=False))
+        else:
+            some = response.raw[: chance.randrange(len(response.raw))]
+            answer = decode_response(some, exchange.api_key, exchange.version, complete=False)
+            errors = errors_in(exchange.api_key, answer.version or 0, answer.value)
+            cut = replace(cut, response=answer, errors=errors, expected=[])
+        tables.add(cut)
+        met += 1
+    assert met > 100
+    assert len(rows(tables.take()["exchanges"])) == met
 
 
 def test_commits_name_their_group() -> None:

@@ -114,7 +114,11 @@ def rebalances() -> list[Row]:
             12,
             "session_timeout",
             stopped=[
-                {"topic": "orders", "partition": 0, "duration_ns": SECOND, "ended": True, "evidence": [1]}
+                {"topic": "orders", "partition": n, "duration_ns": SECOND, "ended": True, "evidence": [1]}
+                for n in (0, 2)
+            ],
+            commit_failures=[
+                {"exchange": 459, "member": "m", "error_code": 27, "error": "REBALANCE_IN_PROGRESS"}
             ],
         ),
         story(90, None, "unknown", "reports"),

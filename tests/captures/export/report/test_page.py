@@ -164,6 +164,14 @@ def test_versions_in_use_are_marked_among_those_offered(page: str) -> None:
     assert sum(title.startswith("Fetch v") and title.endswith("offered") for title in titles) == 14  # 4 to 17
 
 
+def test_versions_that_are_not_drawn_are_counted(tmp_path: Path) -> None:
+    one = samples.versions()[0]
+    odd = [one | {"version": version} for version in (-1, 26, 30_000)]
+    many = [one | {"api": f"Api#{n:03}"} for n in range(100)]
+    text = made(write(tmp_path, client_versions=[*odd, *many]))
+    assert "Not drawn: 6 APIs, 3 versions outside of 0 to 25." in text
+
+
 def test_what_comes_from_the_wire_is_text(tmp_path: Path) -> None:
     rows = samples.exchanges()
     for row in rows:
@@ -227,6 +235,18 @@ def test_sections_without_their_columns_are_left_out(tmp_path: Path) -> None:
     assert "Errors: there is no exchanges.errors" in text
     assert "Traffic" in headings(text)
     assert "Errors" not in headings(text)
+
+
+def test_runs_may_have_different_columns(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    folder = write(tmp_path, exchanges=[failed(1, 1, "A")])
+    (path,) = folder.rglob("*.parquet")
+    without = pq.read_table(path, partitioning=None).drop_columns(["errors"])
+    pq.write_table(without, path.with_name("part-00001-00000.parquet"))
+    text = made(folder)
+    assert "2, " in " ".join(parsed(text).text)
+    assert "union_by_name" in text
 
 
 def test_empty_tables_are_said_to_be_empty(tmp_path: Path) -> None:
@@ -295,14 +315,10 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
 
 
 def test_long_times_have_few_slices_and_rates_that_can_be_read(tmp_path: Path) -> None:
-    text = made(write(tmp_path, exchanges=[exchange(n, n * 86_400 / 4) for n in range(400)]))
+    text = made(write(tmp_path, exchanges=[exchange(n, n * 86_400) for n in range(100)]))
     drawn = picture(text, "Exchanges a day by API")
     assert "In slices of 1 d." in text
-    assert [each.text for each in drawn.iter("text") if each.get("class") == "scale"] == [
-        "0/d",
-        "1/d",
-        "2/d",
-        "3/d",
-        "4/d",
-    ]
-    assert [each.text for each in drawn.iter("text") if each.get("class") == "time"][0] == "2026-09-22"
+    named = [(each.get("class"), each.text) for each in drawn.iter("text")]
+    # the last day was captured from midnight to 14:13 only
+    assert [text for name, text in named if name == "scale"] == ["0/d", "0.5/d", "1/d", "1.5/d", "2/d"]
+    assert [text for name, text in named if name == "time"][:2] == ["2026-09-21", "2026-09-29"]

@@ -1,0 +1,109 @@
+"""Files that keep coming, read batch by batch: everything is counted on, and connections go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from captures.ranges.carrying import Carried, CarryingStitcher
+from captures.ranges.edges import Pair, unpack
+from captures.ranges.jobs import Input, Marked
+from captures.ranges.numbering import Earlier, Numbered, bases, number
+from captures.ranges.stitching import Together
+from dissectors.knowledge import Facts, Knowledge
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the batches so far leave to the next.
+
+    :ivar buckets: among how many those are dealt out who put connections together; it stays the same
+    :ivar carried: bucket -> what goes on
+    :ivar packets: how many there were
+    :ivar exchanges: how many were told
+    :ivar connections: how many have an id
+    :ivar ids: of connections that go on
+    :ivar facts: what exchanges have told of others
+    :ivar latest: time of the latest packet, ns since the epoch
+    """
+
+    buckets: int
+    carried: dict[int, Carried] = field(default_factory=dict)
+    packets: int = 0
+    exchanges: int = 0
+    connections: int = 0
+    ids: dict[tuple[Pair, int], int] = field(default_factory=dict)
+    facts: Facts = field(default_factory=lambda: Knowledge().facts)
+    latest: int = 0
+
+    @property
+    def earlier(self) -> Earlier:
+        """What was counted."""
+        return Earlier(self.packets, self.exchanges, self.connections, self.ids)
+
+
+def put_together_on(
+    given: Input,
+    marked: Sequence[Marked],
+    before: Standing,
+    bucket: int,
+    told: Iterable[tuple[int, bytes]],
+) -> tuple[Together, Carried]:
+    """Put the connections of one bucket together, beginning with those of the batches before.
+
+    :param told: numbers of ranges, and the packed edges of that bucket
+    :raises CaptureError: if a file cannot be read any more
+    """
+    marks = [each.mark for each in marked]
+    with given.plan.source() as source:
+        stitcher = CarryingStitcher(
+            source,
+            given.plan.ranges,
+            bases(marks, before.packets),
+            keylog=given.secrets(secret for mark in marks for secret in mark.secrets),
+            in_place=[given.in_place(part) for part in given.plan.ranges],
+            carried=before.carried.get(bucket, Carried()),
+        )
+        for part, data in sorted(told):
+            stitcher.feed(part, unpack(data))
+        return stitcher.carry(max([before.latest, *(mark.latest for mark in marks)]))
+
+
+def number_on(
+    given: Input,
+    marked: Sequence[Marked],
+    before: Standing,
+    made: dict[int, tuple[Together, Carried]],
+) -> tuple[Numbered, Standing]:
+    """Count on over a batch.
+
+    :param made: by bucket, of those that had something to do
+    """
+    marks = [each.mark for each in marked]
+    together = [each for _, (each, _) in sorted(made.items())]
+    numbered = number(given.plan, marks, together, [each.facts for each in marked], before.earlier)
+    facts = Knowledge()
+    facts.add(before.facts)
+    facts.add(numbered.facts)
+    numbered.facts = facts.facts
+    carried = before.carried | {bucket: each for bucket, (_, each) in made.items()}
+    known = {whole.key: connection for connection, whole in numbered.connections.items()}
+    known = before.ids | known
+    ids = {whole.key: known[whole.key] for each in carried.values() for whole in each.wholes.values()}
+    new = sum(connection >= before.connections for connection in numbered.connections)
+    after = Standing(
+        before.buckets,
+        carried,
+        before.packets + sum(mark.statistics.packets for mark in marks),
+        before.exchanges + numbered.exchanges,
+        before.connections + new,
+        ids,
+        numbered.facts,
+        max([before.latest, *(mark.latest for mark in marks)]),
+    )
+    return numbered, after
+
+
+def buckets_at_work(before: Standing, told: Iterable[int]) -> Iterator[int]:
+    """Yield the buckets that have something to do: of which ranges tell something, or where something goes on."""
+    yield from sorted({*told, *before.carried})

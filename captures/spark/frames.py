@@ -1,0 +1,200 @@
+"""Captures as DataFrames: the functions for notebooks, scripts and clusters.
+
+The first look at a capture reads all of it, to find out what crosses the edges of its ranges; bodies are decoded when
+rows are asked for. Whatever Spark does with the rows, it does as with any other DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captures.analysis.findings.all import RULES
+from captures.filters import compile_filter
+from captures.ranges.edges import pack, unpack
+from captures.ranges.jobs import Input, exchanges_of, give_out
+from captures.ranges.plan import RANGE_BYTES, make_plan
+from captures.ranges.whole import whole_of
+from captures.spark.reading import SparkReading
+from captures.spark.sharing import Share
+from captures.spark.writing import Judge, Task, columns_of
+from captures.tables.exchange_rows import ExchangeTables
+from captures.tables.folder import Staged
+from captures.tables.schema import PER_EXCHANGE, Needs, choose_tables, ddl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_NOWHERE = Staged("", 0, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How captures are read.
+
+    :ivar filter: only exchanges that fit (docs/filters.md) are rows, and are judged
+    :ivar keylog: path of TLS secrets, on the machine of the driver
+    :ivar range_bytes: bytes of a capture that one task reads
+    :ivar buckets: how many tasks put together what crosses edges
+    """
+
+    filter: str | None = None
+    keylog: str | None = None
+    range_bytes: int = RANGE_BYTES
+    buckets: int = 8
+
+
+@dataclass(slots=True)
+class _Read:
+    """A capture that was read, and is to be decoded."""
+
+    spark: SparkSession
+    reading: SparkReading
+    task: Task
+    contexts: list[bytes] = field(default_factory=list)
+
+
+def exchanges(
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    reading: Reading = Reading(),  # frozen
+) -> DataFrame:
+    """Return the exchanges of a capture, one row each, numbered as by one reading of all of it.
+
+    :param paths: files, folders and patterns, which together are one capture; they are the same on all machines
+    :param columns: names of columns (docs/tables.md); bodies are decoded only if one of them needs that
+    :raises CaptureError: if there is nothing that can be read
+    :raises ValueError: for a column or filter that there is not
+    """
+    return tables(spark, paths, ("exchanges",), columns=columns, reading=reading)["exchanges"]
+
+
+def tables(
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    names: Sequence[str] = (),
+    *,
+    columns: Sequence[str] | None = None,
+    reading: Reading = Reading(),  # frozen
+) -> dict[str, DataFrame]:
+    """Return tables of a capture as DataFrames (docs/tables.md), by name.
+
+    Each is computed when it is asked for; persist those that are asked for more than once. To write them all,
+    :func:`captures.spark.write_tables` takes one pass for several.
+
+    :param paths: files, folders and patterns, which together are one capture; they are the same on all machines
+    :param names: of tables; default: all but ``records``
+    :param columns: of the table of exchanges
+    :raises CaptureError: if there is nothing that can be read
+    :raises ValueError: for a table, column or filter that there is not
+    """
+    chosen = choose_tables(names or None)
+    read = _read(spark, [paths] if isinstance(paths, str) else paths, columns, reading, chosen)
+    return {name: _frame(read, name) for name in chosen}
+
+
+def _read(
+    spark: SparkSession,
+    paths: Sequence[str],
+    columns: Sequence[str] | None,
+    how: Reading,
+    chosen: Sequence[str],
+) -> _Read:
+    wanted = compile_filter(how.filter) if how.filter else None
+    by_table = {"exchanges": tuple(columns)} if columns else {}
+    rows = ExchangeTables(chosen, names=_unnamed, run=0, columns=by_table)
+    learn = rows.needs is not Needs.HEADER or wanted is not None or len(rows.tables) < len(chosen)
+    keylog = Path(how.keylog).read_bytes() if how.keylog else b""
+    given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
+    reading = SparkReading(spark, given)
+    read = reading.read
+    task = Task(
+        given=read.given,
+        staged=_NOWHERE,
+        facts=read.numbered.facts,
+        columns=by_table,
+        filter=wanted,
+        start=read.numbered.start,
+    )
+    return _Read(spark, reading, task, [pack(context) for context in read.numbered.contexts])
+
+
+def _unnamed(_: str) -> str | None:
+    return None
+
+
+def _frame(read: _Read, name: str) -> DataFrame:
+    columns = read.task.columns.get(name)
+    shape = ddl(name, columns)
+    task = read.task.with_groups(read.spark, read.contexts)
+    if name not in PER_EXCHANGE:
+        marks = [each.mark for each in read.reading.read.marked]
+        whole = whole_of(read.reading.read.numbered, marks)
+        judge = _GiveWhole(Judge(task, (), read.contexts, whole, {}), name)
+        return read.spark.range(0, 1, 1, 1).mapInArrow(judge, shape)
+    rows = [(number, bytearray(context)) for number, context in enumerate(read.contexts)]
+    contexts = read.spark.createDataFrame(rows, "part int, context binary")
+    noted = any(each.mark.noted for each in read.reading.read.marked)
+    plain = ExchangeTables((name,), names=_unnamed, run=0, columns=task.columns).needs is Needs.HEADER
+    if plain and task.filter is None and not noted:
+        together = read.reading.finished.join(contexts, "part").select("part", "context", "data")
+        return together.mapInArrow(_GiveHeaders(columns or ()), shape)
+    return contexts.repartitionByRange(len(rows), "part").mapInArrow(_GiveRows(task, name), shape)
+
+
+class _GiveRows:
+    """Decodes ranges, and gives the rows of one table of their exchanges."""
+
+    def __init__(self, task: Task, table: str) -> None:
+        self._task = task
+        self._table = table
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = self._task
+        for batch in batches:
+            for (context,) in columns_of(batch, "context"):
+                rows = ExchangeTables(
+                    (self._table,), names=task.knowledge().topic_name, run=0, columns=task.columns
+                )
+                part = give_out(task.given, unpack(context), task.facts)
+                for exchange in task.fitting(part, None, gist=True):
+                    rows.add(exchange)
+                    if rows.full:
+                        yield from rows.take().values()
+                yield from rows.take().values()
+
+
+class _GiveHeaders:
+    """Gives the rows of exchanges from what the reading of ranges has left with Spark: nothing is decoded."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = tuple(columns)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from captures.ranges.headers import headers_of
+        from captures.tables.exchange_rows import header_batch
+
+        for batch in batches:
+            for context, data in columns_of(batch, "context", "data"):
+                found = headers_of(exchanges_of(data), unpack(context))
+                capture: Any = found.capture
+                yield header_batch(
+                    capture, found.rows, found.numbers, found.connections, 0, self._columns or None
+                )
+
+
+class _GiveWhole:
+    """Gives the rows of a table that needs all exchanges."""
+
+    def __init__(self, judge: Judge, table: str) -> None:
+        self._judge = judge
+        self._table = table
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield self._judge.tables(Share((self._table,), RULES)).batches()[self._table]

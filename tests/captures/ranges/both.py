@@ -1,0 +1,187 @@
+"""A capture read in one go and in ranges: all that the two have to agree on, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import msgspec
+
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.packets.tls import KeyLog
+from captures.ranges import reading
+from captures.ranges.jobs import Input, Read, give_out, read_here
+from captures.ranges.plan import make_plan
+from captures.ranges.whole import WholeCapture, whole_of
+
+_encoder = msgspec.json.Encoder()
+
+_OF_CONNECTIONS = (
+    "generation",
+    "client_known",
+    "first_number",
+    "first_time",
+    "last_time",
+    "syn_time",
+    "handshake",
+)
+_OF_STREAMS = (
+    "packets",
+    "end",
+    "syn_seen",
+    "fin_time",
+    "fin_position",
+    "reset_time",
+    "retransmitted",
+    "reordered",
+    "lost",
+    "cut",
+    "conflicting",
+    "outside",
+    "zero_windows",
+    "isn",
+    "ack",
+    "next_seq",
+)
+
+
+class Outcome(NamedTuple):
+    """What reading a capture gave.
+
+    :ivar exchanges: as ``read --json`` writes them
+    :ivar connections: endpoints, client and broker, and all columns
+    :ivar skipped: bytes that belong to no frame
+    :ivar foreign: what connections spoke instead of Kafka
+    :ivar samples: what the kernel told of them, in order
+    :ivar counted: packets, by what they were, and damage by its place
+    """
+
+    exchanges: list[bytes]
+    connections: list[dict[str, Any]]
+    skipped: list[tuple[Any, ...]]
+    foreign: dict[int, str]
+    samples: list[Any]
+    counted: dict[str, Any]
+
+
+def one_reading(paths: Sequence[str | Path], keylog: bytes = b"") -> Outcome:
+    """Read files as one capture, in one go; what exchanges tell of others is learned first."""
+    capture = open_capture([str(path) for path in paths], keylog=_secrets(keylog))
+    capture.read()
+    reader = ExchangeReader(capture)
+    reader.learn(len(reader))
+    exchanges = [_encoder.encode(each.to_json()) for each in ExchangeReader(capture, knowledge=reader.knowledge)]
+    return _outcome(exchanges, capture)
+
+
+def in_ranges(
+    paths: Sequence[str | Path], size: int, *, buckets: int = 3, keylog: bytes = b"", block: int | None = None
+) -> tuple[Outcome, Read]:
+    """Read files in ranges, and put them together.
+
+    :param block: bytes that are looked at together; connections can be sure of themselves behind the first of them
+    """
+    given = Input(make_plan([str(path) for path in paths], size), keylog, buckets)
+    first, most = (reading._FIRST_BLOCK, reading.BLOCK_SIZE) if block is None else (block, 4 * block)
+    with mock.patch.object(reading, "_FIRST_BLOCK", first), mock.patch.object(reading, "BLOCK_SIZE", most):
+        read = read_here(given)
+        parts = [give_out(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
+        exchanges = [_encoder.encode(each.to_json()) for part in parts for each in part.exchanges()]
+    whole = WholeCapture(read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked]))
+    for part in parts:
+        whole.take(part)
+    assert len(whole.table) == read.numbered.exchanges == len(exchanges)
+    return _outcome(exchanges, whole), read
+
+
+def compare(expected: Outcome, found: Outcome, what: str = "") -> None:
+    """Fail with the first things in which two readings differ.
+
+    :raises AssertionError: if they do
+    """
+    told = [*_exchanges(expected.exchanges, found.exchanges), *_connections(expected, found)]
+    for name in ("skipped", "foreign", "samples", "counted"):
+        one, other = getattr(expected, name), getattr(found, name)
+        if one != other:
+            told.append(f"{name}: {one!r:.1000} in one reading, {other!r:.1000} in ranges")
+    assert not told, "\n".join([what, *told])
+
+
+def same(
+    paths: Sequence[str | Path], *sizes: int, keylog: bytes = b"", expected: Outcome | None = None, **options: Any
+) -> Read:
+    """Check that ranges of some sizes give what one reading gives; returns the last reading."""
+    expected = one_reading(paths, keylog) if expected is None else expected
+    for size in sizes:
+        found, read = in_ranges(paths, size, keylog=keylog, **options)
+        compare(expected, found, f"{[Path(path).name for path in paths]} in ranges of {size:,} bytes {options}")
+    return read
+
+
+def _secrets(keylog: bytes) -> KeyLog:
+    secrets = KeyLog()
+    if keylog:
+        secrets.add(keylog)
+    return secrets
+
+
+def _outcome(exchanges: list[bytes], capture: Capture | WholeCapture) -> Outcome:
+    counted = capture.statistics
+    return Outcome(
+        exchanges,
+        [_connection(capture, number) for number in range(len(capture.connections))],
+        sorted((each.stream, each.position, each.size, each.reason, each.at_end) for each in capture.skipped),
+        dict(sorted(capture.foreign.items())),
+        list(capture.samples),
+        {
+            "packets": counted.packets,
+            "tcp": counted.tcp,
+            "not TCP": dict(counted.not_tcp),
+            "fragments": counted.fragments_waiting,
+            "damage": [(each.offset, each.skipped) for each in counted.damage],
+            "latest": capture.latest,
+        },
+    )
+
+
+def _connection(capture: Capture | WholeCapture, number: int) -> dict[str, Any]:
+    columns, streams = capture.connections, capture.connections.streams
+    made: dict[str, Any] = {"ends": capture.endpoints(number), "by side": capture.client_stream(number) & 1}
+    made |= {name: getattr(columns, name)[number].item() for name in _OF_CONNECTIONS}
+    for side in (0, 1):
+        made |= {f"{name} {side}": getattr(streams, name)[2 * number + side].item() for name in _OF_STREAMS}
+    tls = capture.decryption.tls.get(number)
+    made["tls"] = tls and tls.info.summary()
+    return made
+
+
+def _exchanges(expected: list[bytes], found: list[bytes]) -> list[str]:
+    if expected == found:
+        return []
+    told = [f"{len(expected)} exchanges in one reading, {len(found)} in ranges"]
+    for one, other in zip(expected, found, strict=False):
+        if one != other and len(told) < 4:
+            told.append(_difference(msgspec.json.decode(one), msgspec.json.decode(other)))
+    return told
+
+
+def _connections(expected: Outcome, found: Outcome) -> list[str]:
+    told = []
+    if len(expected.connections) != len(found.connections):
+        told.append(f"{len(expected.connections)} connections in one reading, {len(found.connections)} in ranges")
+    for one, other in zip(expected.connections, found.connections, strict=False):
+        if one != other and len(told) < 4:
+            told.append(_difference(one, other))
+    return told
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> str:
+    which = f"exchange {one['number']}" if "number" in one else f"connection {one['ends']}"
+    differ = [
+        f"{name} {one.get(name)!r:.300} -> {other.get(name)!r:.300}"
+        for name in dict.fromkeys((*one, *other))
+        if one.get(name) != other.get(name)
+    ]
+    return f"{which}: {'; '.join(differ)}"
