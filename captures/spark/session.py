@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -20,9 +21,10 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from captures.packets.spool import spool_directory
-from captures.spark.errors import SessionConflict, SparkMissing
+from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted
 from captures.spark.gateway import Gateway
 from captures.spark.java import find_java
 
@@ -35,6 +37,8 @@ _GIB = 1 << 30
 _LEAST_MEMORY = 512 << 20
 _MOST_MEMORY = 2 * _GIB
 _LOG_SETTINGS = Path(__file__).resolve().with_name("log4j2.properties")
+_CONNECT_PORT = 15002
+_ANSWER = 10.0  # seconds that a server may take to take a connection
 _CONNECT = "pip install 'kproxy[spark,connect]'"
 
 EVERYWHERE = {
@@ -108,7 +112,7 @@ def session(
     :param settings: Spark's own, by their names; they go before the defaults of this module
     :raises SparkMissing: if pyspark is not installed
     :raises JavaMissing: if a JVM has to be started here, and there is no Java
-    :raises SparkNotStarted: if it does not start
+    :raises SparkNotStarted: if it does not start, or the server does not answer
     :raises SessionConflict: if another session runs than the one asked for
     """
     spark_version()
@@ -230,8 +234,20 @@ def _connected(url: str, given: Mapping[str, str]) -> SparkSession:
         raise ValueError(f"{url} is no Spark Connect server: write sc://HOST:15002")
     if find_spec("grpc") is None or find_spec("grpc_status") is None:
         raise SparkMissing(f"Spark Connect needs packages that are not installed: {_CONNECT}")
+    _check_answers(url)
     spark = SparkSession.builder.remote(url).getOrCreate()
     return _with(spark, given)
+
+
+def _check_answers(url: str) -> None:
+    """Ask whether anything is there: pyspark itself tries again for many minutes."""
+    place = urlsplit(url)
+    host, port = place.hostname or "", place.port or _CONNECT_PORT
+    try:
+        socket.create_connection((host, port), _ANSWER).close()
+    except OSError as error:
+        why = error.strerror or error
+        raise SparkNotStarted(f"no Spark Connect server answers at {host}:{port}: {why}") from None
 
 
 def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:

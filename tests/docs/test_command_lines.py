@@ -16,6 +16,7 @@ from kproxy.cli import main
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
 # click looks whether they are there
 FILES = ("client.properties", "c.properties", "chain.pem", "key.pem")
+FOLDERS = ("tables",)
 _FENCED = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _INDENTED = re.compile(r"^    (.*)$", re.MULTILINE)
 _INLINE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
@@ -60,6 +61,8 @@ def test_command_lines_are_taken(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     for name in FILES:
         Path(name).touch()
+    for name in FOLDERS:
+        Path(name).mkdir()
     for command in commands(page.read_text()):
         try:
             taken(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from captures.spark import session as sessions
-from captures.spark.errors import SessionConflict, SparkMissing
+from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted
 from captures.spark.session import LOCAL, running_session, session, spark_home
 
 if TYPE_CHECKING:
@@ -124,6 +125,14 @@ def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_places_are_one_too_many() -> None:
     with pytest.raises(SessionConflict):
         session("local", remote="sc://host")
+
+
+def test_a_server_that_is_not_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        port = taken.getsockname()[1]
+        with pytest.raises(SparkNotStarted, match=rf"answers at 127\.0\.0\.1:{port}: Connection refused"):
+            sessions._check_answers(f"sc://127.0.0.1:{port}/;token=x")
 
 
 def test_defaults_go_after_what_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,265 @@
+"""How fast captures become tables on Spark, beside one process and tshark: ``python -m benchmarks.spark``.
+
+All read the same file. Measured are the default tables (all but records) and the table of exchanges without bodies, by
+one process, and by Spark with one and two workers; a session is started once, and the second run in it counts. Beside
+that stands what one would write first, a shuffle of packets with their payload by connection, and ``tshark -T fields``
+with key, version and correlation ID.
+
+Figures are seconds by the clock; shuffled bytes are those that Spark's event log tells; memory is that of the largest
+worker process. Ratios are taken within a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from benchmarks import traffic
+from benchmarks.captures import MB, made, tshark_fields
+
+MIB = 1 << 20
+HEADERS = (
+    "number",
+    "time_ns",
+    "latency_ns",
+    "connection",
+    "client",
+    "broker",
+    "client_id",
+    "api",
+    "api_key",
+    "version",
+    "correlation_id",
+    "request_size",
+    "response_size",
+)
+DEFAULT, EXCHANGES = "default tables", "exchanges only"
+_TARGETS = (
+    (DEFAULT, "local[2]", "single", 1.3),
+    (EXCHANGES, "local[2]", "single", 0.9),
+    (EXCHANGES, "local[2]", "tshark", 6.0),
+)
+_MOST_SHUFFLED = 0.03
+_MOST_MEMORY = 500 * MIB
+_CORES, _BYTES = 100, 10e12
+
+
+# ---------------------------------------------------------------- one measurement, in a process of its own
+def single(file: Path, what: str) -> dict[str, float]:
+    """Write tables in one process."""
+    from captures.tables.single import write_tables
+
+    with _folder() as out:
+        begin = monotonic()
+        write_tables([str(file)], out, _options(what))
+        return {"seconds": monotonic() - begin, "memory": _own_memory()}
+
+
+def spark(file: Path, what: str, master: str) -> dict[str, float]:
+    """Write tables on Spark, twice."""
+    from captures.spark.pipeline import write_tables
+
+    options = _options(what)
+    return _on_spark(master, lambda out: write_tables([str(file)], out, options))
+
+
+def naive(file: Path, _: str, master: str) -> dict[str, float]:
+    """Count the exchanges after a shuffle of all packets with their payload by connection."""
+    from benchmarks.spark_naive import count_exchanges
+
+    return _on_spark(master, lambda _: count_exchanges(str(file)))
+
+
+def _on_spark(master: str, run: Callable[[str], object]) -> dict[str, float]:
+    from captures.spark.session import session, stop
+
+    with _folder() as log:
+        begin = monotonic()
+        settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{log}"}
+        settings["spark.eventLog.compress"] = "false"
+        made_session = session(master, settings=settings)
+        started = monotonic() - begin
+        with _Memory() as memory:
+            with _folder() as out:
+                begin = monotonic()
+                run(out)
+                first = monotonic() - begin
+            with _folder() as out:
+                begin = monotonic()
+                run(out)
+                warm = monotonic() - begin
+        stop(made_session)
+        shuffled = sum(_shuffled(Path(log))) / 2
+    return {"seconds": warm, "first": first, "start": started, "memory": memory.most, "shuffled": shuffled}
+
+
+def _options(what: str) -> Any:
+    from captures.spark.options import TablesOptions
+
+    return TablesOptions() if what == DEFAULT else TablesOptions(tables=("exchanges",), columns=HEADERS)
+
+
+def _shuffled(log: Path) -> Iterator[int]:
+    """Yield the bytes that each task has written for others."""
+    for file in log.rglob("*"):
+        if file.is_file():
+            with file.open() as lines:
+                for line in lines:
+                    metrics = json.loads(line).get("Task Metrics") if '"Task Metrics"' in line else None
+                    if metrics:
+                        yield int(metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"])
+
+
+def _own_memory() -> float:
+    import resource
+
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+class _Memory:
+    """Watches the memory of the Python workers below this process."""
+
+    def __init__(self) -> None:
+        self.most = 0.0
+        self._over = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> _Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        import psutil
+
+        me = psutil.Process()
+        while not self._over.wait(0.5):
+            for process in me.children(recursive=True):
+                try:
+                    if "python" in process.name():
+                        self.most = max(self.most, float(process.memory_info().rss))
+                except psutil.Error:
+                    continue
+
+
+class _folder:  # noqa: N801  # a context manager
+    """A folder that is there for a while, on the disk that captures are on."""
+
+    def __enter__(self) -> str:
+        self._name = tempfile.mkdtemp(dir=Path(tempfile.gettempdir()) / "kproxy-benchmarks")
+        return self._name
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._name, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- all of them
+def run_one(how: str, what: str, file: Path) -> dict[str, float]:
+    """Measure in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.spark", "--one", how, what, str(file)]
+    env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _measure(how: str, what: str, file: Path) -> dict[str, float]:
+    if how == "single":
+        return single(file, what)
+    if how.startswith("naive"):
+        return naive(file, what, how.partition(" ")[2])
+    if how == "tshark":
+        begin = monotonic()
+        subprocess.run(tshark_fields(file), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        return {"seconds": monotonic() - begin}
+    return spark(file, what, how)
+
+
+def plan(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return what is measured in each round."""
+    hows = [("single", DEFAULT), ("local[1]", DEFAULT), ("local[2]", DEFAULT)]
+    hows += [("single", EXCHANGES), ("local[1]", EXCHANGES), ("local[2]", EXCHANGES)]
+    if not options.ours:
+        hows.append(("naive local[2]", EXCHANGES))
+        if shutil.which("tshark"):
+            hows.append(("tshark", EXCHANGES))
+    return [each for each in hows if options.only in each[1]]
+
+
+def report(runs: dict[tuple[str, str], list[dict[str, float]]], size: int) -> None:
+    """Print medians, ratios and the estimate."""
+    print(f"{size / MB:,.0f} MB; {os.cpu_count()} processors; seconds by the clock, medians")
+    print(f"{'':28}{'s':>9}{'MB/s':>9}{'first s':>9}{'start s':>9}{'worker MiB':>12}{'shuffled':>10}")
+    for (how, what), all_runs in runs.items():
+        row = {name: median(run[name] for run in all_runs) for name in all_runs[0]}
+        shuffled = f"{row['shuffled'] / size:10.2%}" if "shuffled" in row else ""
+        cells = [f"{row[name]:9.1f}" if name in row else f"{'':9}" for name in ("first", "start")]
+        memory = f"{row['memory'] / MIB:12.0f}" if "memory" in row else f"{'':12}"
+        rate = size / row["seconds"] / MB
+        print(f"{what + ', ' + how:28.28}{row['seconds']:9.1f}{rate:9.1f}{''.join(cells)}{memory}{shuffled}")
+    for what, ours, theirs, least in _TARGETS:
+        if (ours, what) in runs and (theirs, what) in runs:
+            pairs = zip(runs[ours, what], runs[theirs, what], strict=True)
+            ratio = median(their["seconds"] / our["seconds"] for our, their in pairs)
+            _verdict(f"{what}: {ours} beside {theirs}", ratio, least, met=ratio >= least)
+    for (how, what), all_runs in runs.items():
+        if how == "local[2]":
+            share = median(run["shuffled"] for run in all_runs) / size
+            _verdict(f"{what}: shuffled share", share, _MOST_SHUFFLED, met=share < _MOST_SHUFFLED)
+            most = max(run["memory"] for run in all_runs)
+            _verdict(f"{what}: MiB of a worker", most / MIB, _MOST_MEMORY / MIB, met=most < _MOST_MEMORY)
+    for what in (DEFAULT, EXCHANGES):
+        if ("local[2]", what) in runs:
+            rate = median(size / run["seconds"] for run in runs["local[2]", what]) / 2
+            hours = _BYTES / (rate * _CORES) / 3600
+            print(f"10 TB on {_CORES} such cores, {what}: {hours:.1f} hours, if nothing else is in the way")
+
+
+def _verdict(what: str, value: float, target: float, *, met: bool) -> None:
+    print(f"  {value:8.3f}  {what}, aim {target:g}: {'met' if met else 'MISSED'}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mb", type=float, default=2000, help="size of the capture (default 2000)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
+    parser.add_argument("--capture", type=Path, metavar="FILE", help="read this pcap file")
+    parser.add_argument("--ours", action="store_true", help="leave out the shuffle of packets, and tshark")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
+    parser.add_argument("--json", action="store_true", help="print figures for programs")
+    parser.add_argument("--one", nargs=3, metavar=("HOW", "WHAT", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.one:
+        how, what, file = options.one
+        print(json.dumps(_measure(how, what, Path(file))))
+        return
+    path = options.capture or made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
+    runs: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for _ in range(options.rounds):
+        for how, what in plan(options):
+            runs.setdefault((how, what), []).append(run_one(how, what, path))
+            print(f"{what}, {how}: {runs[how, what][-1]['seconds']:.1f} s", file=sys.stderr)
+    if options.json:
+        print(json.dumps({f"{what}, {how}": each for (how, what), each in runs.items()}, indent=2))
+    else:
+        report(runs, path.stat().st_size)
+
+
+if __name__ == "__main__":
+    main()

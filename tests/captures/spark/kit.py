@@ -1,0 +1,99 @@
+"""What the tests on Spark share: captures cut into files, and tables side by side with those of one process."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from captures.spark.options import TablesOptions, TablesSummary
+from captures.spark.pipeline import write_tables
+from captures.tables import single
+from captures.tables.schema import TABLES
+
+ALL = TablesOptions(tables=tuple(TABLES))
+_PCAP_HEADER = 24
+_RECORD_HEADER = 16
+
+
+def cut(path: Path, count: int, folder: Path) -> list[Path]:
+    """Cut a pcap file into so many files, as a ring of tcpdump has them: after whole packets, each with the header."""
+    data = path.read_bytes()
+    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    records, at = [], _PCAP_HEADER
+    while at + _RECORD_HEADER <= len(data):
+        (size,) = struct.unpack_from(f"{order}I", data, at + 8)
+        records.append(data[at : at + _RECORD_HEADER + size])
+        at += _RECORD_HEADER + size
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for number in range(count):
+        some = records[len(records) * number // count : len(records) * (number + 1) // count]
+        made.append(folder / f"{path.stem}-{number:03d}.pcap")
+        made[-1].write_bytes(data[:_PCAP_HEADER] + b"".join(some))
+    return made
+
+
+def rows_of(out: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of all tables of a folder, without what their folders tell, in an order of their own."""
+    found = {}
+    for name in sorted(each.name for each in out.iterdir() if each.name in TABLES):
+        table = ds.dataset(out / name, partitioning="hive").to_table()
+        rows = table.drop_columns([each for each in ("date", "hour") if each in table.column_names]).to_pylist()
+        found[name] = sorted(rows, key=repr)
+    return found
+
+
+def by_one_process(paths: Sequence[Path], out: Path, options: TablesOptions = ALL) -> TablesSummary:
+    """Write tables without Spark."""
+    return single.write_tables([str(path) for path in paths], str(out), options)
+
+
+def on_spark(paths: Sequence[Path], out: Path, options: TablesOptions = ALL) -> TablesSummary:
+    """Write tables with the session that runs."""
+    return write_tables([str(path) for path in paths], str(out), options)
+
+
+def same_tables(found: Path, expected: Path) -> None:
+    """Fail with the first rows in which two folders differ.
+
+    :raises AssertionError: if they do
+    """
+    ones, others = rows_of(found), rows_of(expected)
+    assert sorted(ones) == sorted(others)
+    for name, rows in others.items():
+        for one, other in zip(ones[name], rows, strict=False):
+            assert one == other, name
+        assert len(ones[name]) == len(rows), name
+
+
+def same_summary(found: TablesSummary, expected: TablesSummary) -> None:
+    """Check that two runs tell the same of what they have read, apart from how they did it.
+
+    :raises AssertionError: if they do not
+    """
+    ones, others = (_plain(each) for each in (found, expected))
+    assert ones == others
+
+
+def _plain(made: TablesSummary) -> dict[str, Any]:
+    files = tuple(replace(each, tasks=1, why="") for each in made.files)
+    told = replace(made, out="", engine="", seconds=0.0, files=files).to_json()
+    told["damage"] = sorted(told["damage"])
+    return told
+
+
+def leftovers(out: Path) -> list[str]:
+    """Return the names of what is in a folder of tables besides tables and manifests."""
+    return [each.name for each in out.iterdir() if each.name not in (*TABLES, "_kproxy")]
+
+
+def copied(paths: Sequence[Path], folder: Path) -> list[Path]:
+    """Copy files into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [Path(shutil.copy(path, folder)) for path in paths]

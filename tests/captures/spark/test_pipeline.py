@@ -1,0 +1,251 @@
+"""Tables on Spark are those of one process, however the capture is cut, and whatever happens to the tasks."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from captures.packets import CaptureError
+from captures.spark import pipeline, writing
+from captures.spark.options import TablesOptions, TablesSummary
+from captures.tables.folder import FolderError, read_manifests
+from captures.tables.schema import TABLES, Needs
+from tests.captures.export.files import DATA, SAMPLE
+from tests.captures.spark.kit import (
+    ALL,
+    by_one_process,
+    copied,
+    cut,
+    leftovers,
+    on_spark,
+    rows_of,
+    same_summary,
+    same_tables,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HEADER = tuple(column.name for column in TABLES["exchanges"].columns if column.needs is Needs.HEADER)
+TLS = DATA / "24_k430_tls13_franz.pcap"
+KEYLOG = DATA / "24_k430_tls13_franz.keylog"
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TablesSummary]:
+    """All tables of the sample, by one process."""
+    out = tmp_path_factory.mktemp("single")
+    return out, by_one_process([SAMPLE], out / "out")
+
+
+@pytest.mark.parametrize("size", [5_000, 60_000])
+def test_all_tables_are_those_of_one_process(
+    size: int, expected: tuple[Path, TablesSummary], tmp_path: Path
+) -> None:
+    made = on_spark([SAMPLE], tmp_path / "out", replace(ALL, range_bytes=size))
+    same_tables(tmp_path / "out", expected[0] / "out")
+    same_summary(made, expected[1])
+    assert made.files[0].tasks == -(-SAMPLE.stat().st_size // size)
+    assert not leftovers(tmp_path / "out")
+    (manifest,) = read_manifests(str(tmp_path / "out"))
+    assert manifest.summary == made.to_json()
+
+
+def test_rotated_files_in_any_order(expected: tuple[Path, TablesSummary], tmp_path: Path) -> None:
+    files = cut(SAMPLE, 5, tmp_path / "ring")
+    names = [path.with_name(f"{chr(ord('e') - number)}.pcap") for number, path in enumerate(files)]
+    for path, name in zip(files, names, strict=True):  # names tell nothing of the order
+        path.rename(name)
+    random.Random(9).shuffle(names)
+    on_spark(names, tmp_path / "out", replace(ALL, range_bytes=50_000))
+    same_tables(tmp_path / "out", expected[0] / "out")
+
+
+def test_captures_of_all_kinds_are_one(tmp_path: Path) -> None:
+    kinds = (
+        "09_pcapng_dumpcap.pcapng",
+        "09_snaplen128.pcap",
+        "20_k430_ck_zstd.pcap",
+        "21_k430_share_group.pcap.zst",
+        "22_k430_java_commit_abort.pcap",
+        "30_k0822_scala_acks0_partial.pcap",
+        "09_loss3pct_before_tap.pcap.zst",
+    )
+    paths = [DATA / name for name in kinds]
+    by_one_process(paths, tmp_path / "single")
+    made = on_spark(paths, tmp_path / "out", replace(ALL, range_bytes=8_000))
+    same_tables(tmp_path / "out", tmp_path / "single")
+    whys = {Path(file.path).name: file.why for file in made.files}
+    assert "pcapng" in whys["09_pcapng_dumpcap.pcapng"]
+    assert "zstd" in whys["21_k430_share_group.pcap.zst"]
+    assert whys["20_k430_ck_zstd.pcap"] == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "group == g-rebalance and api == Heartbeat",
+        "number > 100 and number < 180 or connection == 3",
+        "time > 2 and latency > 1ms",
+    ],
+)
+def test_filters_mean_the_same(text: str, tmp_path: Path) -> None:
+    options = TablesOptions(tables=("exchanges", "topic_partitions", "findings"), filter=text, range_bytes=30_000)
+    one = by_one_process([SAMPLE], tmp_path / "single", options)
+    made = on_spark([SAMPLE], tmp_path / "out", options)
+    same_tables(tmp_path / "out", tmp_path / "single")
+    assert made.notes == one.notes
+    assert made.rows["exchanges"] == one.rows["exchanges"]
+    assert 0 < one.rows["exchanges"] < 402
+
+
+def test_tls_with_a_key_log(tmp_path: Path) -> None:
+    options = TablesOptions(keylog=str(KEYLOG), range_bytes=7_000)
+    one = by_one_process([TLS], tmp_path / "single", options)
+    on_spark([TLS], tmp_path / "out", options)
+    same_tables(tmp_path / "out", tmp_path / "single")
+    assert one.exchanges > 10
+
+
+def test_where_headers_do_nothing_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = TablesOptions(tables=("exchanges",), columns=HEADER, range_bytes=20_000)
+    by_one_process([SAMPLE], tmp_path / "single", options)
+    # the tasks get a copy of this, and would fail with it
+    monkeypatch.setattr(pipeline, "WriteRanges", None)
+    on_spark([SAMPLE], tmp_path / "out", options)
+    same_tables(tmp_path / "out", tmp_path / "single")
+
+
+def test_chosen_columns(tmp_path: Path) -> None:
+    options = TablesOptions(
+        tables=("exchanges",), columns=("run", "number", "time", "time_ns", "api", "topics"), range_bytes=50_000
+    )
+    by_one_process([SAMPLE], tmp_path / "single", options)
+    on_spark([SAMPLE], tmp_path / "out", options)
+    same_tables(tmp_path / "out", tmp_path / "single")
+
+
+# ---------------------------------------------------------------- runs
+def test_appending_adds_what_is_new_once(tmp_path: Path) -> None:
+    ring = tmp_path / "ring"
+    copied([DATA / "20_k430_ck_zstd.pcap"], ring)
+    options = TablesOptions(tables=("exchanges", "findings"), append=True)
+    first = on_spark([ring], tmp_path / "out", options)
+    again = on_spark([ring], tmp_path / "out", options)
+    assert [each.path for each in again.skipped] == [str(ring / "20_k430_ck_zstd.pcap")]
+    assert again.rows == {"exchanges": 0, "findings": 0}
+    copied([DATA / "22_k430_java_commit_abort.pcap"], ring)
+    more = on_spark([ring], tmp_path / "out", options)
+    exchanges = rows_of(tmp_path / "out")["exchanges"]
+    assert len(exchanges) == first.exchanges + more.exchanges
+    assert {row["run"] for row in exchanges} == {manifest.run for manifest in read_manifests(str(tmp_path / "out"))[::1]}
+    with pytest.raises(FolderError):
+        on_spark([ring], tmp_path / "out", replace(options, append=False))
+
+
+def broken(path: Path, at: int = 0) -> Path:
+    """A capture with bytes in its middle that are no packets."""
+    data = bytearray(SAMPLE.read_bytes())
+    at = at or len(data) // 2
+    data[at : at + 3_000] = random.Random(3).randbytes(3_000)
+    path.write_bytes(data)
+    return path
+
+
+def test_a_broken_file_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    ring = tmp_path / "ring"
+    copied([DATA / "20_k430_ck_zstd.pcap"], ring)
+    damaged = broken(ring / "damaged.pcap")
+    (ring / "notes.txt").write_text("no capture\n" * 10)
+    whole = (DATA / "21_k430_share_group.pcap.zst").read_bytes()
+    (ring / "short.pcap.zst").write_bytes(whole[: len(whole) // 2])
+    nothing = tmp_path / "nothing.pcap"
+    paths = [ring, nothing]
+    one = by_one_process(paths, tmp_path / "single")
+    made = on_spark(paths, tmp_path / "out", replace(ALL, range_bytes=25_000))
+    same_tables(tmp_path / "out", tmp_path / "single")
+    same_summary(made, one)
+    assert not made.clean
+    assert [each.path for each in made.unreadable] == [str(nothing)]
+    assert any(str(damaged) in each for each in made.damage)
+    with pytest.raises(CaptureError, match=r"nothing\.pcap"):
+        on_spark(paths, tmp_path / "strict", replace(ALL, strict=True))
+    with pytest.raises(CaptureError, match=r"(damaged|short)\.pcap"):
+        on_spark([ring], tmp_path / "strict", replace(ALL, strict=True))
+    assert not rows_of(tmp_path / "strict")
+    assert not leftovers(tmp_path / "strict")
+
+
+# ---------------------------------------------------------------- workers that die
+class _Dies:
+    """A task whose process is killed the first time, in the middle of its output."""
+
+    def __init__(self, task: Any, flag: Path) -> None:
+        self._task = task
+        self._flag = flag
+
+    def __call__(self, batches: Any) -> Any:
+        for batch in self._task(batches):
+            try:
+                self._flag.touch(exist_ok=False)
+            except FileExistsError:
+                yield batch
+            else:
+                os._exit(1)
+
+
+def test_a_killed_worker_changes_nothing(
+    expected: tuple[Path, TablesSummary], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = []
+    reading: Any = __import__("captures.spark.reading", fromlist=["reading"])
+    for module, name in (
+        (reading, "_ReadParts"),
+        (reading, "_PutTogether"),
+        (pipeline, "WriteRanges"),
+        (pipeline, "Judge"),
+    ):
+        flag = tmp_path / name
+        flags.append(flag)
+        kind = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, kind=kind, flag=flag, **more: _Dies(kind(*given, **more), flag))
+    made = on_spark([SAMPLE], tmp_path / "out", replace(ALL, range_bytes=60_000))
+    assert all(flag.exists() for flag in flags)
+    same_tables(tmp_path / "out", expected[0] / "out")
+    same_summary(made, expected[1])
+    assert not leftovers(tmp_path / "out")
+
+
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fails:
+        def __init__(self, *_: Any) -> None:
+            """Take what it is given."""
+
+        def __call__(self, batches: Any) -> Any:
+            raise ValueError("no luck")
+            yield
+
+    monkeypatch.setattr(pipeline, "Judge", Fails)
+    with pytest.raises(Exception, match="no luck"):
+        on_spark([SAMPLE], tmp_path / "out", TablesOptions(range_bytes=100_000))
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    pipeline.write_tables(
+        [str(SAMPLE)],
+        str(tmp_path / "out"),
+        TablesOptions(tables=("exchanges",), range_bytes=10_000),
+        lambda *each: told.append(each),
+    )
+    assert [stage for stage, _, __ in told if stage in ("reading", "writing")][0] == "reading"
+    assert "writing" in {stage for stage, _, __ in told}
+    assert all(done <= total for _, done, total in told)
