@@ -86,7 +86,7 @@ def _findings(context: Context) -> Sequence[Markup]:
     rows = context.tables.rows(statements.FINDINGS)
     if not rows:
         return [block("What is wrong", statements.FINDINGS, nothing("Nothing was found wrong."))]
-    several = len({row["run"] for row in rows}) > 1 or any(row["run"] for row in rows)
+    several = any(row["run"] for row in rows)
     told = [_finding(context, row, several=several) for row in rows]
     if len(told) > _SHOWN + _FEW:
         summary = tag("summary", f"{len(told) - _SHOWN:,} more: ", *_counts(rows[_SHOWN:]), class_="counts")

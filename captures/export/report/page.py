@@ -43,6 +43,7 @@ _SECTIONS = (
     CONNECTIONS,
     HEALTH,
 )
+_OVER_TIME = ("exchanges", "connections", "rebalances")
 _LEAST_SPAN = 1_000_000
 """ns that a picture shows at least."""
 
@@ -108,8 +109,8 @@ def _policy() -> Sequence[Markup]:
 
 
 def _context(tables: Tables, zone: tzinfo | None) -> Context:
-    """Return what sections need; time is that of the exchanges, or of all tables where there are none."""
-    first, last = _bounds(tables, ["exchanges"] if "exchanges" in tables.names else [])
+    """Return what sections need; time is that of what is drawn over time, or of all tables where that is empty."""
+    first, last = _bounds(tables, [name for name in _OVER_TIME if name in tables.names])
     if first is None or last is None:
         first, last = _bounds(tables, list(tables.names))
     if first is None or last is None:

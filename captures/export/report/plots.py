@@ -251,7 +251,7 @@ def _framed(
     return tag(
         "svg",
         together(*parts, *shapes, *below),
-        viewBox=f"0 0 {LEFT + WIDTH + _RIGHT:.0f} {bottom + _BOTTOM:.0f}",
+        viewBox=f"0 0 {FULL:.0f} {bottom + _BOTTOM:.0f}",
         role="img",
         aria_label=about,
     )
@@ -281,10 +281,10 @@ def _bounds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _logarithmic(low: float, high: float, height: float) -> Callable[[float], float]:
-    whole = log10(high / low)
+    decades = log10(high / low)
 
     def y(value: float) -> float:
-        return _TOP + height * (1 - log10(max(value, low) / low) / whole)
+        return _TOP + height * (1 - log10(max(value, low) / low) / decades)
 
     return y
 

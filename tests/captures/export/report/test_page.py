@@ -136,13 +136,21 @@ def test_stacks_are_as_high_as_their_amounts(page: str) -> None:
     (leader,) = [each for each in drawn.iter("path") if each.get("class") == "c0"]
     boxes = re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H", leader.attrib["d"])
     assert len(boxes) == 8  # one a second, from 61 to 68 s
-    left, width, begin, end = 150, 960, 1 / 3, 101.0
+    left, width, begin, end = 150, 960, 0, 101  # from the first connection on, in slices of 1 s
     for second, (x, top, right, bottom) in zip(range(61, 69), boxes, strict=True):
         assert float(x) == pytest.approx(left + width * (second - begin) / (end - begin), abs=0.2)
         assert float(right) == pytest.approx(left + width * (second + 1 - begin) / (end - begin), abs=0.2)
         assert (float(top), float(bottom)) == (10, 190)  # the scale goes to 1
     titles = [each.text or "" for each in drawn.iter("title")]
     assert "14:14:21.000\nNOT_LEADER_OR_FOLLOWER: 1" in titles
+
+
+def test_connections_that_began_before_the_first_exchange_are_drawn(tmp_path: Path) -> None:
+    exchanges = [exchange(1, 50), exchange(2, 60)]
+    text = made(write(tmp_path, exchanges=exchanges, connections=samples.connections()))
+    drawn = picture(text, "Connections that began")
+    boxes = {each.get("class"): each.attrib["d"].count("M") for each in drawn.iter("path")}
+    assert boxes == {"rest": 1, "c0": 1, "c1": 1}  # open, closed by client, reset by broker
 
 
 def test_rebalances_are_where_their_time_is(page: str) -> None:
@@ -152,7 +160,7 @@ def test_rebalances_are_where_their_time_is(page: str) -> None:
     bars = {each.get("class"): each for each in drawn.iter("rect")}
     assert set(bars) == {"c0", "c4", "c1", "rest running"}
     timeout = bars["c1"]
-    assert float(timeout.attrib["width"]) == pytest.approx(960 * 12 / (101 - 1 / 3), abs=0.2)
+    assert float(timeout.attrib["width"]) == pytest.approx(960 * 12 / 101, abs=0.2)
     running = bars["rest running"]
     assert float(running.attrib["x"]) + float(running.attrib["width"]) == pytest.approx(150 + 960, abs=0.2)
 
