@@ -1,15 +1,16 @@
 """Which files a user means by paths, patterns and folders, and in what order they were captured.
 
 A folder stands for the captures directly in it, a pattern (``/var/tmp/kafka-*.pcap``, quoted so that the shell leaves
-it alone) for the files that fit. Both are taken to hold other things too: what is no capture is passed over and
-named. A file that was named itself is a fault if it is none. Captures are told by their content, so it does not matter
-how tcpdump (``-C``, ``-G``, ``-W``) or dumpcap (``-b``) numbered what they rotated: the order is that of the first
-packets.
+it alone) for the files that fit; either may be elsewhere (:mod:`~captures.packets.remote`). Both are taken to hold
+other things too: what is no capture is passed over and named. A file that was named itself is a fault if it is none.
+Captures are told by their content, so it does not matter how tcpdump (``-C``, ``-G``, ``-W``) or dumpcap (``-b``)
+numbered what they rotated: the order is that of the first packets.
 """
 
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from captures.packets import remote
 from captures.packets.clock_offsets import ClockOffset
 from captures.packets.errors import CaptureError, NotACapture
 from captures.packets.reader import PacketReader, recognise
@@ -40,7 +42,7 @@ class CaptureFile:
 
     :ivar path: where it is, ``-`` for standard input
     :ivar size: bytes on disk, 0 if it is no regular file
-    :ivar identity: device and inode
+    :ivar identity: device and inode; of one that is elsewhere what tells it, and this version of it, from others
     :ivar first_time: time of its first packet in ns, None if it has none
     :ivar source: the open file, if it is a pipe, or followed
     :ivar reopened: whether it can be opened again
@@ -65,7 +67,7 @@ class Found:
     :ivar files: the captures, in the order of their first packets; those without packets are the last
     :ivar unreadable: why others cannot be read
     :ivar passed_over: files in folders, or matched by patterns, that are no captures
-    :ivar known: device and inode of the captures
+    :ivar known: identities of the captures
     :ivar looked_at: paths of which it is known what they are: captures, and files that are none although they have
         bytes enough for a header
     """
@@ -77,9 +79,64 @@ class Found:
     looked_at: set[str] = field(default_factory=set, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What is known of a file before it is read.
+
+    :ivar size: in bytes
+    :ivar changed: when it was last written to, in ns since the epoch; 0 if nobody tells
+    :ivar identity: what tells it from others
+    :ivar regular: whether it can be read from anywhere, and again
+    """
+
+    size: int
+    changed: int
+    identity: tuple[int, int]
+    regular: bool
+
+    @classmethod
+    def of(cls, path: str) -> FileStatus:
+        """Look at a file, or standard input.
+
+        :raises OSError: if there is none
+        :raises CaptureError: likewise, of one that is elsewhere
+        """
+        if remote.is_remote(path):
+            return cls(*remote.status(path), True)
+        told = os.fstat(0) if path == STANDARD_INPUT else Path(remote.local(path)).stat()
+        regular = path != STANDARD_INPUT and stat.S_ISREG(told.st_mode)
+        return cls(told.st_size, told.st_mtime_ns, (told.st_dev, told.st_ino), regular)
+
+
+def head_of(path: str, size: int) -> str:
+    """Return the SHA-256, in hex, of the first bytes of a file, by which it is known again.
+
+    :param size: of these bytes
+    :raises OSError: if it cannot be read
+    :raises CaptureError: likewise, of one that is elsewhere
+    """
+    if remote.is_remote(path):
+        first = remote.InReach(path, size).read(0, size)
+    else:
+        with Path(path).open("rb") as file:
+            first = file.read(size)
+    return hashlib.sha256(first).hexdigest()
+
+
 def is_one_file(path: str) -> bool:
-    """Whether a path names a file itself (or standard input), and not those in a folder or those that fit a pattern."""
-    return path == STANDARD_INPUT or (not Path(path).is_dir() and not _is_pattern(path))
+    """Whether a path names a file itself (or standard input), and not those in a folder or those that fit a pattern.
+
+    :raises CaptureError: if it is elsewhere and cannot be reached
+    """
+    return path == STANDARD_INPUT or (not is_folder(path) and not _is_pattern(path))
+
+
+def is_folder(path: str) -> bool:
+    """Whether a path names a folder.
+
+    :raises CaptureError: if it is elsewhere and cannot be reached
+    """
+    return remote.is_folder(path) if remote.is_remote(path) else Path(remote.local(path)).is_dir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +162,23 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
     :param succession: if their order is that of their names
     """
     found = Found()
-    for path in paths:
-        named = is_one_file(path)
-        captures = sum(_look_at(name, found, quota, named=named) for name in _wanted(path, succession))
-        if not captures and not named:
-            what = (
-                "there is no capture in this folder"
-                if Path(path).is_dir()
-                else "no capture fits this pattern"
-            )
-            found.unreadable.append(CaptureError(path, 0, what))
+    for path in map(remote.local, paths):
+        try:
+            _find(path, found, quota, succession)
+        except CaptureError as error:  # it is elsewhere, and cannot be reached
+            found.unreadable.append(error)
     _sort(found.files, succession)
     return found
+
+
+def _find(path: str, found: Found, quota: Quota, succession: Succession | None) -> None:
+    """Look for the captures that one path stands for."""
+    named = is_one_file(path)
+    captures = sum(_look_at(name, found, quota, named=named) for name in _wanted(path, succession))
+    if not captures and not named:
+        folder = is_folder(path)
+        what = "there is no capture in this folder" if folder else "no capture fits this pattern"
+        found.unreadable.append(CaptureError(path, 0, what))
 
 
 class Rotation:
@@ -171,8 +233,8 @@ def by_name(path: str) -> tuple[int, str]:
 
 def _size(path: str) -> int:
     try:
-        return Path(path).stat().st_size
-    except OSError:  # it is gone again
+        return FileStatus.of(path).size
+    except (OSError, CaptureError):  # it is gone again
         return 0
 
 
@@ -201,13 +263,21 @@ def first_time(source: Source) -> int | None:
 
 
 def _is_pattern(path: str) -> bool:
+    if remote.is_remote(path):
+        return remote.is_pattern(path)
     return glob.has_magic(path) and not Path(path).exists()
 
 
 def expanded(path: str) -> list[str]:
-    """The files that a path stands for: those in a folder, or that fit a pattern, or just the one that it names."""
+    """The files that a path stands for: those in a folder, or that fit a pattern, or just the one that it names.
+
+    :raises CaptureError: if it is elsewhere and cannot be reached
+    """
+    path = remote.local(path)
     if is_one_file(path):
         return [path]
+    if remote.is_remote(path):
+        return remote.listed(path)
     if Path(path).is_dir():
         return sorted(
             str(entry) for entry in Path(path).iterdir() if not _is_hidden(entry) and entry.is_file()
@@ -230,13 +300,12 @@ def _is_hidden(path: Path) -> bool:
 def _look_at(path: str, found: Found, quota: Quota, *, named: bool) -> bool:
     """Add a file to what was found; returns whether it is a capture, as far as can be told."""
     try:
-        status = os.fstat(0) if path == STANDARD_INPUT else Path(path).stat()
-        if status.st_size >= LEAST_HEADER:
+        status = FileStatus.of(path)
+        if status.size >= LEAST_HEADER:
             found.looked_at.add(path)
-        identity = status.st_dev, status.st_ino
-        if identity not in found.known:
+        if status.identity not in found.known:
             found.files.append(_opened(path, status, quota))
-            found.known.add(identity)
+            found.known.add(status.identity)
         found.looked_at.add(path)
     except NotACapture as error:
         if named:
@@ -253,21 +322,20 @@ def _look_at(path: str, found: Found, quota: Quota, *, named: bool) -> bool:
 
 def _unreadable(error: CaptureError, found: Found, *, named: bool) -> bool:
     """Note why a file cannot be read; one that was deleted since it was listed is no fault, and no capture."""
-    if not named and not os.path.lexists(error.path):
+    if not named and not remote.is_remote(error.path) and not os.path.lexists(error.path):
         return False
     found.unreadable.append(error)
     return True
 
 
-def _opened(path: str, status: os.stat_result, quota: Quota) -> CaptureFile:
-    identity = status.st_dev, status.st_ino
+def _opened(path: str, status: FileStatus, quota: Quota) -> CaptureFile:
     source = open_source(path, spool=quota)
     try:
         time = first_time(source)
     except CaptureError:
         source.close()
         raise
-    if path != STANDARD_INPUT and stat.S_ISREG(status.st_mode):
+    if status.regular:
         source.close()
-        return CaptureFile(path, status.st_size, identity, time)
-    return CaptureFile(path, 0, identity, time, source, reopened=False)
+        return CaptureFile(path, status.size, status.identity, time)
+    return CaptureFile(path, 0, status.identity, time, source, reopened=False)

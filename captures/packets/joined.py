@@ -12,7 +12,7 @@ from pathlib import Path
 
 from captures.packets.alignment import Compared
 from captures.packets.errors import CaptureError, Gone
-from captures.packets.files import CaptureFile, Found, Rotation
+from captures.packets.files import CaptureFile, FileStatus, Found, Rotation
 from captures.packets.source import KEPT, Source, open_source
 from captures.packets.spool import Quota
 
@@ -107,10 +107,10 @@ class _Files:
 
     def _opened(self, file: CaptureFile) -> Source:
         try:
-            now = Path(file.path).stat()
+            now = FileStatus.of(file.path)
         except OSError as error:
             raise Gone(file.path, error.strerror or str(error)) from error
-        if (now.st_dev, now.st_ino) != file.identity or now.st_size < file.size:
+        if now.identity != file.identity or now.size < file.size:
             raise Gone(file.path, "another file took its place while it was read")
         try:
             return open_source(file.path, spool=self._quota)

@@ -1,6 +1,7 @@
 """Random access to the bytes of a capture, wherever they come from.
 
-A plain file is read in place with ``pread``, also while it is still being written (``follow``). What cannot be read
+A plain file is read in place with ``pread``, also while it is still being written (``follow``); one that is elsewhere
+(:mod:`~captures.packets.remote`) likewise, in ranges. What cannot be read
 twice, a pipe or a compressed file, goes through a bounded :class:`~captures.packets.spool.Spool`: it is pulled as the
 packets are read, and stays on disk until someone looks. What a file is, is told by its first bytes, never by its name.
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from captures.packets import remote
 from captures.packets.errors import CaptureError, Dropped
 from captures.packets.feeds import (
     MAGIC_SIZE,
@@ -221,6 +223,7 @@ def open_source(
 ) -> Source:
     """Open a capture file, or standard input for ``-``; gzip and zstd are recognised by content.
 
+    :param path: of this machine, or with a scheme (:mod:`~captures.packets.remote`)
     :param follow: whether a regular file is still being written, and to be read as it grows; a pipe always is
     :param over: tells whether nothing more will be written to a file that is followed, as when another has taken
         its turn; asked whenever nothing has come
@@ -229,8 +232,12 @@ def open_source(
     :raises CaptureError: if there is no such file, or it cannot be read or spooled; of a live source nothing is
         read yet
     """
-    name = os.fspath(path)
+    name = remote.local(os.fspath(path))
     quota = spool if isinstance(spool, Quota) else Quota(spool)
+    if remote.is_remote(name):
+        if follow:
+            raise CaptureError(name, 0, "a file that is elsewhere cannot be followed while it is written")
+        return _elsewhere(name, quota)
     try:
         return _opened(name, quota, over, follow=follow, first=first)
     except OSError as error:
@@ -257,6 +264,26 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
         return Source(name, (lambda: Rest(begin(), first)) if first else begin, quota, stop, closing)
     feed = PipeFeed(fd, stop)
     return Source(name, partial(_spooled, name, feed, quota, closing), quota, stop, closing)
+
+
+def _elsewhere(name: str, quota: Quota) -> Source:
+    size = remote.status(name).size
+    closing: list[Callable[[], None]] = []
+
+    def begin() -> Store:
+        store = remote.InReach(name, size)
+        closing.append(store.close)
+        if compression(store.read(0, MAGIC_SIZE)) is None:
+            return store
+        file = remote.opened(name)
+        closing.append(file.close)
+        return _spooled(name, FileFeed(file, size), quota, closing)
+
+    try:
+        return Source(name, begin, quota, None, closing)
+    except OSError as error:
+        _close_all(closing)
+        raise _unusable(name, 0, error) from error
 
 
 def _file(name: str) -> BinaryIO:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from captures.ranges.carrying import Carried, CarryingStitcher
 from captures.ranges.edges import Pair, unpack
-from captures.ranges.jobs import Input, Marked
+from captures.ranges.jobs import EDGES, Input, Marked, Told, marked_of, settled
 from captures.ranges.numbering import Earlier, Numbered, bases, number
 from captures.ranges.stitching import Together
 from dissectors.knowledge import Facts, Knowledge
@@ -67,6 +67,25 @@ def put_together_on(
         for part, data in sorted(told):
             stitcher.feed(part, unpack(data))
         return stitcher.carry(max([before.latest, *(mark.latest for mark in marks)]))
+
+
+def read_on(given: Input, told: dict[int, list[Told]], before: Standing) -> tuple[Input, Numbered, Standing]:
+    """Take all steps behind the reading of a batch in this process.
+
+    :param told: by number of the range, of all ranges; what has to be read again is
+    :return: the batch as its plan came out in the end, its exchanges, and what is left to the next
+    :raises CaptureError: if a file cannot be read any more
+    """
+    given, told = settled(given, told)
+    marked = marked_of(told)
+    edges = [each for number in sorted(told) for each in told[number] if each.kind == EDGES]
+    made = {
+        bucket: put_together_on(
+            given, marked, before, bucket, [(each.part, each.data) for each in edges if each.bucket == bucket]
+        )
+        for bucket in buckets_at_work(before, (each.bucket for each in edges))
+    }
+    return given, *number_on(given, marked, before, made)
 
 
 def number_on(

@@ -7,7 +7,7 @@ bytes, and little: no payload but that of encrypted connections and of files tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -187,16 +187,8 @@ def read_here(given: Input) -> Read:
 
     :raises CaptureError: if a file cannot be read any more
     """
-    told = {part.number: list(read_part(given, part)) for part in given.plan.ranges}
-    marked = [_marked(told[number]) for number in sorted(told)]
-    while again := misread(given.plan, [each.mark for each in marked]):
-        for part in again:
-            given.plan.ranges[part.number] = part
-            told[part.number] = list(read_part(given, part))
-            marked[part.number] = _marked(told[part.number])
-    merged = replan(given.plan, [each.mark for each in marked])
-    if merged is not None:
-        return read_here(replace(given, plan=merged))
+    given, told = settled(given, _read_all(given))
+    marked = marked_of(told)
     marks = [each.mark for each in marked]
     everything = [each for number in sorted(told) for each in told[number]]
     together = [
@@ -207,9 +199,35 @@ def read_here(given: Input) -> Read:
     return Read(given, marked, finished, number_all(given, marked, together))
 
 
-def _marked(told: Sequence[Told]) -> Marked:
-    made: Marked = unpack(next(each.data for each in told if each.kind == MARK))
-    return made
+def settled(given: Input, told: dict[int, list[Told]]) -> tuple[Input, dict[int, list[Told]]]:
+    """Read again, in this process, what was not read from its first record on, or has to be read together.
+
+    :param told: by number of the range; what was read again takes its place
+    :return: the capture as its plan came out in the end, and what was told of it
+    """
+    while True:
+        marks = [each.mark for each in marked_of(told)]
+        again = misread(given.plan, marks)
+        for part in again:
+            given.plan.ranges[part.number] = part
+            told[part.number] = list(read_part(given, part))
+        if again:
+            continue
+        merged = replan(given.plan, marks)
+        if merged is None:
+            return given, told
+        given = replace(given, plan=merged)
+        told = _read_all(given)
+
+
+def _read_all(given: Input) -> dict[int, list[Told]]:
+    return {part.number: list(read_part(given, part)) for part in given.plan.ranges}
+
+
+def marked_of(told: Mapping[int, Sequence[Told]]) -> list[Marked]:
+    """Return the marks of all ranges, in order."""
+    marks = [next(each.data for each in told[number] if each.kind == MARK) for number in sorted(told)]
+    return [unpack(mark) for mark in marks]
 
 
 def exchanges_of(finished: bytes) -> Finished:

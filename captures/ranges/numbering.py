@@ -155,7 +155,7 @@ def _in_order(
     known[new] = earlier.connections + np.arange(len(new))
     edges = np.cumsum([len(each.connections) for each in together])[:-1]
     by_id = {int(known[index]): everyone[index] for index in np.argsort(known, kind="stable").tolist()}
-    return by_id, np.split(known, edges)
+    return by_id, np.split(known, edges) if together else []
 
 
 def _give_out(made: Together, ids: Int64s, starts: Int64s, contexts: list[Context]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.clock import ClockState
@@ -91,7 +92,9 @@ def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
     :param range_bytes: how large a part is
     :raises CaptureError: if there is none that can be read
     """
-    found = find_files(paths, Quota(DEFAULT_SPOOL))
+    # tasks run in folders of their own
+    absolute = [path if "://" in path else str(Path(path).absolute()) for path in paths]
+    found = find_files(absolute, Quota(DEFAULT_SPOOL))
     if not found.files:
         raise found.unreadable[0]
     plan = Plan(found.files, unreadable=found.unreadable, passed_over=found.passed_over)

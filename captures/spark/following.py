@@ -27,7 +27,7 @@ from captures.ranges.stitching import WholeConnection
 from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.spark.reading import SparkReading
-from captures.spark.source import finished
+from captures.spark.source import Listing, finished, news
 from captures.spark.watching import Progress, silent
 from captures.spark.writing import WRITTEN, Done, Task, WriteRanges, collected
 from captures.tables.folder import Folder, Part, PartWriter
@@ -45,6 +45,7 @@ SETTLED = 10.0
 _EVERY = 1.0
 """Seconds between two looks at the folder."""
 _BUCKETS = 8
+_GROWN = "it was written to after it was read: what came later is not in the tables"
 _WHOLE = "whole"
 """Name of the task that writes what is known of all batches."""
 
@@ -139,16 +140,15 @@ class Follower:
         self._progress = progress
         self._settled = settled
         self._keylog = Path(options.keylog).read_bytes() if options.keylog else b""
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: Listing = {}
+        self._grown: set[str] = set()
         self._standing = Standing(_BUCKETS)
         self._batch = 0
         self._inputs: list[FileInput] = []
         self._begin = monotonic()
         of_the_whole = [name for name in wanted.tables if name in OF_THE_WHOLE]
         self._judge = _Judge(of_the_whole, wanted, folder.run)
-        self.summary = TablesSummary(
-            out=folder.out, engine="spark", rows=dict.fromkeys(wanted.tables, 0)
-        )
+        self.summary = TablesSummary(out=folder.out, engine="spark", rows=dict.fromkeys(wanted.tables, 0))
 
     def run(self, stop: Event) -> TablesSummary:
         """Read batch by batch until somebody says stop; what is there by then is still read. Ctrl-C ends it at once.
@@ -182,13 +182,12 @@ class Follower:
 
     # ------------------------------------------------------------ files
     def _new(self, settled: float) -> list[str]:
-        now = finished(self._paths, settled).files
-        new = [name for name, seen in sorted(now.items()) if self._seen.get(name) != seen]
-        # a file that grows after it was read is not read twice
-        new = [name for name in new if name not in self._seen or self._seen[name][0] > now[name][0]]
-        self._seen = {name: self._seen.get(name, seen) for name, seen in now.items()} | {
-            name: now[name] for name in new
-        }
+        now = finished(self._paths, settled, self._seen)
+        new = news(self._seen, now)
+        grown = [name for name, seen in now.items() if name not in new and self._seen[name].size < seen.size]
+        self._leave_out([FileLeftOut(name, _GROWN) for name in grown if name not in self._grown])
+        self._grown = self._grown.union(grown).difference(new)
+        self._seen = {name: now[name] if name in new else self._seen[name] for name in now}
         return new
 
     def _known(self, paths: Sequence[str]) -> tuple[list[str], list[FileInput]]:
@@ -196,6 +195,7 @@ class Follower:
         compared = self._folder.compare(FileInput.of(path) for path in paths)
         skipped = tuple(FileLeftOut(each.path, "a run before has read it") for each in compared.known)
         self.summary = replace(self.summary, skipped=(*self.summary.skipped, *skipped))
+        self._leave_out([FileLeftOut(each.path, _GROWN) for each in compared.changed])
         return [each.path for each in compared.known], compared.new
 
     def _planned(self, paths: Sequence[str]) -> Plan | None:
@@ -248,10 +248,11 @@ class Follower:
                 done = written.result()
         finally:
             reading.close()
-        self._tell(read, done, inputs)
+        of_the_whole = self._judge.write(self._folder)
+        self._tell(read, done, inputs, of_the_whole)
         parts = [part for each in done for part in each.parts]
         self._folder.commit(
-            [*parts, *self._judge.write(self._folder)],
+            [*parts, *of_the_whole],
             tables=self._wanted.tables,
             inputs=self._inputs,
             summary=self.summary.to_json(),
@@ -270,12 +271,20 @@ class Follower:
         found = collected(contexts.repartitionByRange(len(rows), "part").mapInArrow(writer, WRITTEN))
         return [each for _, each in sorted(found.items())]
 
-    def _tell(self, read: Read, done: Sequence[Done], inputs: Sequence[FileInput]) -> None:
-        """Bring the summary up to date."""
+    def _tell(
+        self, read: Read, done: Sequence[Done], inputs: Sequence[FileInput], of_the_whole: Sequence[Part]
+    ) -> None:
+        """Bring the summary up to date.
+
+        :param of_the_whole: files of what is told of all batches
+        """
         self._inputs += inputs
         marks, made = [each.mark for each in read.marked], self.summary
         rows = dict(made.rows)
         for part in (part for each in done for part in each.parts):
+            rows[part.table] += part.rows
+        rows |= {name: 0 for name in rows if name in OF_THE_WHOLE}
+        for part in of_the_whole:
             rows[part.table] += part.rows
         files = tuple(FileRead(file.path, file.size) for file in read.given.plan.files)
         damage = tuple(_damages(marks))

@@ -111,8 +111,7 @@ def _read(
     learn = rows.needs is not Needs.HEADER or wanted is not None or len(rows.tables) < len(chosen)
     keylog = Path(how.keylog).read_bytes() if how.keylog else b""
     # workers are in the folder in which the JVM was started, and a notebook may have gone elsewhere
-    absolute = [path if "://" in path else str(Path(path).absolute()) for path in paths]
-    given = Input(make_plan(absolute, how.range_bytes), keylog, how.buckets, learn)
+    given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
     reading = SparkReading(spark, given)
     read = reading.read
     task = Task(

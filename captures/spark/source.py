@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -35,14 +36,20 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+try:  # Spark 4.2 asks for a batch of so many files
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:
+    ReadAllAvailable = ReadMaxFiles = SupportsTriggerAvailableNow = type("NotThere", (), {})
+
 from captures.analysis.findings.all import RULES
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.filters import compile_filter
 from captures.packets.errors import CaptureError
-from captures.packets.files import expanded
+from captures.packets.files import LEAST_HEADER, CaptureFile, FileStatus, expanded, head_of
 from captures.packets.tls import KeyLog
-from captures.ranges.jobs import Input, read_part
-from captures.ranges.plan import RANGE_BYTES, Plan, make_plan
+from captures.ranges.edges import pack, unpack
+from captures.ranges.jobs import Input, Told, read_part
+from captures.ranges.plan import RANGE_BYTES, Range, make_plan
 from captures.spark.reading import PARTS, batches_of
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, TABLES, Needs, ddl
@@ -55,7 +62,11 @@ if TYPE_CHECKING:
 NAME = "kproxy"
 SETTLED = 60.0
 """Seconds after which the newest file of a stream, if nothing was written to it, counts as finished."""
-_HEADER = 24
+_HEAD = 256
+"""Bytes at the beginning of a file by which it is told from another one that has taken its name."""
+PLAN = "plan"
+"""Kind of the rows of ``parts``, of streams only, that have the packed :class:`~captures.ranges.jobs.Input`: what the
+ranges of a batch are."""
 
 _COMPARED: dict[type[Filter], str] = {
     EqualTo: "==",
@@ -84,6 +95,7 @@ class Options:
     :ivar range_bytes: bytes that a task reads, of ``parts``
     :ivar buckets: of ``parts``: among how many those are dealt out who put connections together
     :ivar settled: seconds, of streams: see :data:`SETTLED`
+    :ivar most_files: of a batch of a stream, 0 for all that are there
     """
 
     paths: tuple[str, ...]
@@ -94,6 +106,7 @@ class Options:
     range_bytes: int = RANGE_BYTES
     buckets: int = 8
     settled: float = SETTLED
+    most_files: int = 0
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
@@ -118,6 +131,7 @@ class Options:
             _number(options, "range_bytes", RANGE_BYTES),
             _number(options, "buckets", 8),
             float(options.get("settled", SETTLED)),
+            _number(options, "maxfilespertrigger", 0),  # the name that Spark's own sources have for it
         )
         if made.filter:
             compile_filter(made.filter)
@@ -286,61 +300,112 @@ def _headers(reader: ExchangeReader, options: Options) -> pa.RecordBatch:
 
 # ---------------------------------------------------------------- streams
 @dataclass
-class FilePartition(InputPartition):
-    """A range of one file of a stream.
+class StreamPartition(InputPartition):
+    """A range of a batch of a stream.
 
-    :ivar order: place among those of a batch
+    :ivar given: the batch, packed, with only the files of this range
+    :ivar part: the range, by its number in the plan
+    :ivar whole: the batch, packed, if this is the partition that tells of it
     """
 
-    path: str
-    number: int
-    order: int
+    given: bytes
+    part: int
+    whole: bytes | None
 
 
-@dataclass
-class _Listing:
-    """Files of a stream: name -> size, and time of the last change in ns since the epoch."""
+class Seen(NamedTuple):
+    """A file of a stream.
 
-    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    :ivar size: in bytes
+    :ivar changed: when it was last written to, in ns since the epoch
+    :ivar head: hash of its first bytes
+    """
 
-    def to_json(self) -> dict[str, Any]:
-        return {"files": {name: list(seen) for name, seen in sorted(self.files.items())}}
+    size: int
+    changed: int
+    head: str
 
     @classmethod
-    def of(cls, offset: Mapping[str, Any] | None) -> _Listing:
-        return cls({name: (seen[0], seen[1]) for name, seen in ((offset or {}).get("files") or {}).items()})
+    def of(cls, path: str, before: Seen | None) -> Seen:
+        """Look at a file.
+
+        :param before: what was seen of it when somebody last looked
+        :raises OSError: if it cannot be read
+        :raises CaptureError: likewise, of one that is elsewhere
+        """
+        now = FileStatus.of(path)
+        if before is not None and before[:2] == (now.size, now.changed):
+            return before
+        return cls(now.size, now.changed, head_of(path, min(now.size, _HEAD)))
+
+    def is_still(self, path: str, now: Seen) -> bool:
+        """Whether a file is the one that was seen, however it has grown."""
+        if now.size < self.size:
+            return False
+        with suppress(OSError, CaptureError):
+            return now.head == self.head or head_of(path, min(self.size, _HEAD)) == self.head
+        return False
 
 
-class FolderStream(DataSourceStreamReader):
+Listing = dict[str, Seen]
+"""Files by their paths."""
+
+
+def _to_json(files: Listing) -> dict[str, Any]:
+    return {"files": {name: list(seen) for name, seen in sorted(files.items())}}
+
+
+def _of_json(offset: Mapping[str, Any] | None) -> Listing:
+    return {name: Seen(*seen) for name, seen in ((offset or {}).get("files") or {}).items()}
+
+
+class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files of folders and patterns, each once.
 
-    The offset is which files were there, with size and time: a file that is written to after it was read is not read
-    again, one of another size or time under the same name, as a ring has them, is.
+    The offset is which files were there, with size, time, and first bytes: a file that is written to after it was read
+    is not read again; another one under the same name, as a ring has them, is.
     """
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._known: Listing = {}
+        self._last: Listing | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        return _Listing().to_json()
+        return _to_json({})
 
-    def latestOffset(self, *_: Any) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return the files that are finished by now; later versions of Spark ask with an offset and a limit."""
-        return finished(self._options.paths, self._options.settled).to_json()
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802  # Spark's name
+        most = self._options.most_files
+        return ReadMaxFiles(most) if most else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        self._last = self._look()
+
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+        """Return the files that are finished by now, or as many as a batch may have besides those before."""
+        now = self._look() if self._last is None else self._last
+        if start is not None and isinstance(limit, ReadMaxFiles):
+            before = _of_json(start)
+            new = sorted(news(before, now), key=lambda name: (now[name].changed, name))
+            later = set(new[limit.max_files :])
+            now = {name: before.get(name, seen) if name in later else seen for name, seen in now.items()}
+            now = {name: seen for name, seen in now.items() if name not in later or name in before}
+        return _to_json(now)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        before, now = _Listing.of(start).files, _Listing.of(end).files
-        new = [name for name, seen in now.items() if before.get(name) != seen]
-        if not new:
+        now = _of_json(end)
+        there = [name for name in news(_of_json(start), now) if _is_there(name, now[name])]
+        if not there:
             return []
         try:
-            plan = make_plan(new, self._options.range_bytes)
+            plan = make_plan(there, self._options.range_bytes)
         except CaptureError:  # none of them is a capture
             return []
         if self._options.table != "parts":
             return [CapturePartition(tuple(file.path for file in plan.files))]
+        given = Input(plan, b"", self._options.buckets)
         return [
-            FilePartition(plan.files[part.files[0]].path, _number_in_file(plan, part.number), part.number)
+            StreamPartition(pack(_only(given, part)), part.number, None if part.number else pack(given))
             for part in plan.ranges
         ]
 
@@ -348,32 +413,58 @@ class FolderStream(DataSourceStreamReader):
         if isinstance(partition, CapturePartition):
             yield from rows_of(partition.paths, self._options)
             return
-        assert isinstance(partition, FilePartition)
-        plan = make_plan([partition.path], self._options.range_bytes)
-        given = Input(plan, self._options.secrets(), self._options.buckets)
-        told = read_part(given, plan.ranges[partition.number])
-        yield from batches_of(each._replace(part=partition.order) for each in told)
+        assert isinstance(partition, StreamPartition)
+        given = replace(unpack(partition.given), keylog=self._options.secrets())
+        if partition.whole is not None:
+            yield from batches_of([Told(partition.part, PLAN, -1, partition.whole)])
+        yield from batches_of(read_part(given, given.plan.ranges[partition.part]))
+
+    def _look(self) -> Listing:
+        self._known = finished(self._options.paths, self._options.settled, self._known)
+        return self._known
 
 
-def _number_in_file(plan: Plan, number: int) -> int:
-    part = plan.ranges[number]
-    return sum(each.files == part.files for each in plan.ranges[:number])
+def _only(given: Input, part: Range) -> Input:
+    """Return a capture of which only the files of one range are described; the others keep their places."""
+    nothing = CaptureFile("", 0, (0, 0), None)
+    files = [
+        file if part.files[0] <= at < part.files[1] else nothing for at, file in enumerate(given.plan.files)
+    ]
+    return replace(given, plan=replace(given.plan, files=files, unreadable=[], passed_over=[]))
 
 
-def finished(paths: Sequence[str], settled: float) -> _Listing:
+def _is_there(name: str, seen: Seen) -> bool:
+    """Whether a file was not deleted, and no other has its name, since it was listed."""
+    try:
+        return seen.is_still(name, Seen.of(name, seen))
+    except (OSError, CaptureError):
+        return False
+
+
+def news(before: Listing, now: Listing) -> list[str]:
+    """Return the files that were not there before, by name."""
+    return [
+        name
+        for name, seen in sorted(now.items())
+        if name not in before or (before[name] != seen and not before[name].is_still(name, seen))
+    ]
+
+
+def finished(paths: Sequence[str], settled: float, known: Mapping[str, Seen] | None = None) -> Listing:
     """Return the files of folders and patterns that nobody writes to any more.
 
     :param settled: seconds for which nothing was written to the newest one
+    :param known: what was found when somebody last looked
     """
-    found: dict[str, tuple[int, int]] = {}
-    for name in (name for path in paths for name in expanded(path)):
-        try:
-            status = Path(name).stat()
-        except OSError:  # it is gone again
-            continue
-        if status.st_size >= _HEADER:
-            found[name] = status.st_size, status.st_mtime_ns
-    newest = max(found, key=lambda name: found[name][1], default=None)
-    if newest is not None and time_ns() - found[newest][1] < settled * 1e9:
+    found: Listing = {}
+    for path in paths:
+        with suppress(CaptureError):  # it is elsewhere, and cannot be reached just now
+            for name in expanded(path):
+                with suppress(OSError, CaptureError):  # it is gone again
+                    seen = Seen.of(name, (known or {}).get(name))
+                    if seen.size >= LEAST_HEADER:
+                        found[name] = seen
+    newest = max(found, key=lambda name: found[name].changed, default=None)
+    if newest is not None and time_ns() - found[newest].changed < settled * 1e9:
         del found[newest]
-    return _Listing(found)
+    return found

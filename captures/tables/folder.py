@@ -17,7 +17,6 @@ is one step on a file system; object stores copy and delete.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import uuid
@@ -25,11 +24,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from captures.export.parquet import ParquetMissing
+from captures.packets import remote
+from captures.packets.files import FileStatus, head_of
 from captures.tables.schema import TABLES, VERSION, schema
 
 if TYPE_CHECKING:
@@ -82,21 +84,26 @@ class Input:
         """Look at a file.
 
         :raises OSError: if it cannot be read
+        :raises CaptureError: likewise, of one that is elsewhere
         """
-        files, place = file_system(path)
-        info = files.get_file_info(place)
-        with files.open_input_stream(place) as file:
-            head = hashlib.sha256(file.read(HEAD_BYTES)).hexdigest()
-        return cls(_shown(path, place), int(info.size or 0), int(info.mtime_ns or 0), head)
+        told = FileStatus.of(path)
+        shown = path if remote.is_remote(path) else str(Path(remote.local(path)).absolute())
+        return cls(shown, told.size, told.changed, head_of(shown, min(told.size, HEAD_BYTES)))
 
     @property
     def content(self) -> tuple[int, str]:
         """What stays the same where it is moved, or copied."""
         return self.size, self.head
 
+    def grown_from(self, before: Input) -> bool:
+        """Whether this is what a file has become that was written to, and not another one under its name.
 
-def _shown(path: str, place: str) -> str:
-    return path if "://" in path else place
+        :raises OSError: if it cannot be read
+        :raises CaptureError: likewise, of one that is elsewhere
+        """
+        if self.size < before.size:
+            return False
+        return head_of(self.path, min(before.size, HEAD_BYTES)) == before.head
 
 
 class Compared(NamedTuple):
@@ -104,7 +111,7 @@ class Compared(NamedTuple):
 
     :ivar new: those that no run has read
     :ivar known: those that one has
-    :ivar changed: those that one has read under this path when they had other content: a file that is being written to
+    :ivar changed: those that one has read under this path, and that have grown since: a file that is being written to
         was read too early, and its exchanges are in the tables already
     """
 
@@ -189,8 +196,6 @@ def file_system(path: str) -> tuple[pafs.FileSystem, str]:
     except ImportError:
         raise ParquetMissing from None
     if "://" not in path:
-        from pathlib import Path
-
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
         found: tuple[pafs.FileSystem, str] = fs.FileSystem.from_uri(path)
@@ -240,12 +245,12 @@ class Folder:
     def compare(self, inputs: Iterable[Input]) -> Compared:
         """Tell inputs that a run has read from those that none has; one that overwrites knows none."""
         before = [] if self._overwrite else [known for each in self.manifests for known in each.inputs]
-        contents, paths = {each.content for each in before}, {each.path for each in before}
+        contents, paths = {each.content for each in before}, {each.path: each for each in before}
         found = Compared([], [], [])
         for each in inputs:
             if each.content in contents:
                 found.known.append(each)
-            elif each.path in paths:
+            elif each.path in paths and each.grown_from(paths[each.path]):
                 found.changed.append(each)
             else:
                 found.new.append(each)

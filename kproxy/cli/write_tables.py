@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC
-from pathlib import Path
+from threading import Event
 from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option
+from kproxy.cli.showing import ended_by_signals
 from kproxy.cli.sizes import Size
 
 if TYPE_CHECKING:
@@ -150,9 +151,9 @@ def _settings(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> 
 def write_tables(paths: tuple[str, ...], output: str, **options: Any) -> None:
     """Write what CAPTURE... says as tables to the folder OUT, for SQL: exchanges, partitions, groups, findings ...
 
-    CAPTURE is a file, a folder, a pattern, or where a cluster reads from: s3a://bucket/day/. Several are one capture in
-    the order of time. Each table is a folder of Parquet files, by date and hour; docs/tables.md has their columns, and
-    kproxy report makes a page of them.
+    CAPTURE is a file, a folder, or a pattern; on a cluster, the same path on all its machines. Several are one capture
+    in the order of time. Each table is a folder of Parquet files, by date and hour; docs/tables.md has their columns,
+    and kproxy report makes a page of them.
 
     Files that cannot be read are named and left out. A run that fails or is stopped leaves the tables as they were.
     """
@@ -352,19 +353,28 @@ def _spark(place: str) -> str:
 
 def _size(paths: Sequence[str]) -> int | None:
     """Return the bytes that there are to read; None if they are where only a cluster can look."""
-    from captures.packets.files import expanded
+    from captures.packets import CaptureError
+    from captures.packets.files import FileStatus, expanded
 
-    if any("://" in path for path in paths):
+    size = 0
+    try:
+        for name in (name for path in paths for name in expanded(path)):
+            with suppress(OSError):  # it is told when it is read
+                size += FileStatus.of(name).size
+    except CaptureError:
         return None
-    files = (Path(name) for path in paths for name in expanded(path))
-    return sum(file.stat().st_size for file in files if file.is_file())
+    return size
 
 
 def _on_spark(paths: Sequence[str], out: str, options: TablesOptions, progress: Progress) -> TablesSummary:
-    from captures.spark.pipeline import write_tables
+    from captures.spark.pipeline import follow_tables, write_tables
 
     if options.jobs is not None and not _place(options):
         options = replace(options, master=f"local[{options.jobs}]")
+    if options.follow:
+        stop = Event()
+        with ended_by_signals(stop.set):
+            return follow_tables(paths, out, options, stop, progress)
     return write_tables(paths, out, options, progress)
 
 

@@ -44,7 +44,9 @@ def rows_of(out: Path) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for name in sorted(each.name for each in out.iterdir() if each.name in TABLES):
         table = ds.dataset(out / name, partitioning="hive").to_table()
-        rows = table.drop_columns([each for each in ("date", "hour") if each in table.column_names]).to_pylist()
+        rows = table.drop_columns(
+            [each for each in ("date", "hour") if each in table.column_names]
+        ).to_pylist()
         found[name] = sorted(rows, key=repr)
     return found
 

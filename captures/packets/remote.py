@@ -1,0 +1,347 @@
+"""Captures that are elsewhere: paths with a scheme (``s3://``, ``hdfs://``, ``https://`` ...), reached through fsspec.
+
+Bytes are read where they are, in ranges, and a few blocks of what was read last are kept; nothing is copied first.
+fsspec, and the package that it needs for a scheme, are imported when such a path is used. Settings and credentials are
+those that the package finds by itself, in its environment variables and files. ``file://`` names a file of this machine
+like its plain path.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import count
+from pathlib import PurePosixPath
+from re import compile as pattern
+from threading import Lock
+from typing import Any, BinaryIO, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+from captures.packets.errors import CaptureError
+
+_SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.:-]*://")
+_BLOCK = 1 << 20
+"""Bytes that are read at least: one request to an object store takes as long as some of these."""
+_KEPT = 64
+"""Blocks that are kept, of all files together."""
+_WEB = frozenset({"http", "https"})
+_EXTRAS = {
+    "https": "http",
+    "s3a": "s3",
+    "az": "abfs",
+    "abfss": "abfs",
+    "gcs": "gs",
+    "ssh": "sftp",
+    "webhdfs": "http",
+}
+"""Scheme -> the extra of fsspec that brings what it needs, where that has another name."""
+_MARKS = (
+    "ETag",
+    "etag",
+    "checksum",
+    "md5Hash",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "created",
+    "ino",
+)
+"""What file systems tell of a file that changes with its content."""
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
+
+
+class RemoteStatus(NamedTuple):
+    """What is known of a file.
+
+    :ivar size: in bytes
+    :ivar changed: when it was last written to, in ns since the epoch; 0 if that is not told
+    :ivar identity: what tells it, and this version of it, from others
+    """
+
+    size: int
+    changed: int
+    identity: tuple[int, int]
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is reached through fsspec."""
+    found = _SCHEME.match(path)
+    return found is not None and found[0].lower() != "file://"
+
+
+def local(path: str) -> str:
+    """Return a path as the file system of this machine names it, if it is a ``file://`` URL; others as they are."""
+    if path[:7].lower() != "file://":
+        return path
+    return unquote(urlsplit(path).path)
+
+
+# ---------------------------------------------------------------- what is there
+def is_folder(path: str) -> bool:
+    """Whether a path names a folder, or what begins the names of objects as a folder does.
+
+    :raises CaptureError: if nothing is installed that reaches it, or it cannot be reached
+    """
+    with _reached(path):
+        files, place = _found(path)
+        if (
+            _scheme(path) in _WEB
+        ):  # asked for a list, a server would send a file from its first to its last byte
+            return path.endswith("/")
+        return bool(files.isdir(place))
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path stands for the files that fit it."""
+    if _scheme(path) in _WEB:  # a question mark begins a query there
+        return "*" in urlsplit(path).path
+    return glob.has_magic(path) and not _exists(path)
+
+
+def listed(path: str) -> list[str]:
+    """Return the files in a folder, or that fit a pattern, by name; those whose names begin with a dot are left out.
+
+    :raises CaptureError: as :func:`is_folder`
+    """
+    with _reached(path):
+        files, place = _found(path)
+        files.invalidate_cache()  # it lists what was there when it was last asked
+        fitting = is_pattern(path)
+        found = files.glob(place, detail=True).values() if fitting else files.ls(place, detail=True)
+        names = [str(each["name"]) for each in found if each.get("type", "file") == "file"]
+        prefix = _prefix(path, place)
+    return sorted(
+        name if _SCHEME.match(name) else prefix + name
+        for name in names
+        if not PurePosixPath(name).name.startswith(".")
+    )
+
+
+def status(path: str) -> RemoteStatus:
+    """Look at a file.
+
+    :raises CaptureError: as :func:`is_folder`, and if there is no such file
+    """
+    with _reached(path):
+        files, place = _found(path)
+        files.invalidate_cache()
+        told = files.info(place)
+    if told.get("type") == "directory":
+        raise CaptureError(path, 0, "Is a directory")
+    if told.get("size") is None:
+        raise CaptureError(path, 0, "its server does not tell how large it is: copy it to this machine first")
+    size = int(told["size"])
+    marks = [str(told[name]) for name in _MARKS if told.get(name) is not None]
+    identity = _number(f"{files.protocol} {place}"), _number(" ".join([str(size), *marks]))
+    return RemoteStatus(size, _changed(told), identity)
+
+
+def _changed(told: dict[str, Any]) -> int:
+    for name in _TIMES:
+        time = told.get(name)
+        if isinstance(time, str):
+            try:
+                time = datetime.fromisoformat(time)
+            except ValueError:
+                continue
+        if isinstance(time, datetime):
+            time = time.timestamp()
+        if isinstance(time, int | float):
+            return int(time * 1e9)
+    return 0
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def _exists(path: str) -> bool:
+    with _reached(path):
+        files, place = _found(path)
+        return bool(files.exists(place))
+
+
+# ---------------------------------------------------------------- bytes
+def opened(path: str) -> BinaryIO:
+    """Open a file that is read from its beginning to its end.
+
+    :raises CaptureError: as :func:`status`
+    """
+    with _reached(path):
+        files, place = _found(path)
+        return cast(BinaryIO, _Told(files.open(place, "rb", block_size=4 * _BLOCK)))
+
+
+class _Told:
+    """A file whose faults are those of files."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        with _as_os_error():
+            data: bytes = self._file.read(size)
+            return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Blocks:
+    """What was read last, of all files. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._lock = Lock()
+        self.owner = count().__next__
+
+    def get(self, key: tuple[int, int]) -> bytes | None:
+        """Return a block, None if it is not kept."""
+        with self._lock:
+            data = self._blocks.get(key)
+            if data is not None:
+                self._blocks.move_to_end(key)
+            return data
+
+    def put(self, key: tuple[int, int], data: bytes) -> None:
+        """Keep a block."""
+        with self._lock:
+            self._blocks[key] = data
+            while len(self._blocks) > _KEPT:
+                self._blocks.popitem(last=False)
+
+    def drop(self, owner: int) -> None:
+        """Forget the blocks of a file."""
+        with self._lock:
+            for key in [key for key in self._blocks if key[0] == owner]:
+                del self._blocks[key]
+
+
+_blocks = _Blocks()
+
+
+class InReach:
+    """A file that is read where it is, in ranges.
+
+    :param size: in bytes, as :func:`status` tells it
+    """
+
+    compression = damage = ""
+    begin = 0
+    complete = True
+
+    def __init__(self, path: str, size: int) -> None:
+        with _reached(path):
+            self._files, self._place = _found(path)
+        self.size = self.expected = size
+        self._owner = _blocks.owner()
+
+    def more(self, wanted: int) -> None:
+        """Nothing: all is known."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        end = min(offset + size, self.size)
+        if end - offset >= _BLOCK:
+            return self._fetched(offset, end)
+        parts = []
+        while offset < end:
+            number, within = divmod(offset, _BLOCK)
+            parts.append(self._block(number)[within : within + end - offset])
+            offset += len(parts[-1])
+        return b"".join(parts)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        data = self.read(offset, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Forget what was read."""
+        _blocks.drop(self._owner)
+
+    def _block(self, number: int) -> bytes:
+        key = self._owner, number
+        data = _blocks.get(key)
+        if data is None:
+            data = self._fetched(number * _BLOCK, min((number + 1) * _BLOCK, self.size))
+            _blocks.put(key, data)
+        return data
+
+    def _fetched(self, begin: int, end: int) -> bytes:
+        with _as_os_error():
+            data: bytes = self._files.cat_file(self._place, start=begin, end=end)
+        if len(data) != end - begin:
+            told = f"{len(data):,} bytes came where {end - begin:,} were asked for, from {begin:,} on"
+            raise OSError(
+                f"{told}: it has changed, or its server does not give parts of files (copy it here then)"
+            )
+        return data
+
+
+# ---------------------------------------------------------------- fsspec
+def _scheme(path: str) -> str:
+    return path.partition("://")[0].lower()
+
+
+def _found(path: str) -> tuple[Any, str]:
+    """Return the file system of a path, and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise CaptureError(
+            path, 0, "paths with a scheme are reached through fsspec: pip install 'kproxy[remote]'"
+        ) from None
+    try:
+        found: tuple[Any, str] = url_to_fs(path)
+    except ImportError:
+        extra = _EXTRAS.get(_scheme(path), _scheme(path))
+        raise CaptureError(
+            path, 0, f"nothing is installed that reaches {_scheme(path)}://: pip install 'fsspec[{extra}]'"
+        ) from None
+    except ValueError as error:
+        if "Protocol not known" not in str(error):
+            raise
+        raise CaptureError(path, 0, f"there is no scheme {_scheme(path)}:// that fsspec knows") from None
+    return found
+
+
+def _prefix(path: str, place: str) -> str:
+    """Return what comes before the names that a file system knows, such as a host."""
+    shown = path.rstrip("/")
+    return shown[: -len(place)] if place and shown.endswith(place) else f"{_scheme(path)}://"
+
+
+@contextmanager
+def _reached(path: str) -> Iterator[None]:
+    """Let whatever goes wrong in there, also in packages of others, be a fault of the file.
+
+    :raises CaptureError: then
+    """
+    try:
+        yield
+    except CaptureError:
+        raise
+    except FileNotFoundError:
+        raise CaptureError(path, 0, "No such file or directory") from None
+    except Exception as error:  # each package has its own
+        raise CaptureError(path, 0, _in_words(error)) from error
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # each package has its own
+        raise OSError(_in_words(error)) from error
+
+
+def _in_words(error: Exception) -> str:
+    told = getattr(error, "strerror", None) or str(error)
+    return f"it cannot be reached: {told or type(error).__name__}"
