@@ -13,6 +13,8 @@ from captures.analysis.findings.reference import reference as rules_reference
 from captures.exchanges import columns
 from captures.filters import reference
 from captures.tables.schema import reference as tables_reference
+from docs.tools import commands, man, messages, versions_seen
+from docs.tools.markdown import linked
 from kproxy.tui.manual import key_sections, markdown, settings_section
 
 DOCS = Path(__file__).parent
@@ -124,6 +126,19 @@ A manifest has `run`, `schema` (version of the schema), `kproxy` (version of the
   decoded."""
 
 
+COMMANDS = """# The commands
+
+Every command with its options, as `--help` prints them; `-h` works with each. What goes with which task is in the
+[how-to guides](README.md#how-to-guides), what exit codes mean in [exit-codes.md](exit-codes.md). Made by
+`python -m docs.generate`."""
+
+ERROR_CODES = """# The error codes of Kafka
+
+What brokers answer, with what it means in practice. `retriable` is what the Java client takes for passing, so that it
+tries again by itself. `since` is the first release of Kafka that has the code. In a filter they are named:
+`error == NOT_LEADER_OR_FOLLOWER` ([filters.md](filters.md)). Made by `python -m docs.generate`."""
+
+
 def with_tables(page: str, tables: dict[str, str]) -> str:
     """Return the text of a page with its tables as they are now.
 
@@ -142,23 +157,34 @@ def with_tables(page: str, tables: dict[str, str]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each page that is generated, or has tables that are, by file name."""
+    """Return the text of each page that is generated, or has tables that are, by its path below ``docs``."""
     return {
+        "commands.md": f"{COMMANDS}\n\n{commands.reference()}\n",
+        "error-codes.md": f"{ERROR_CODES}\n\n{messages.error_codes()}\n",
         "columns.md": f"{COLUMNS}\n\n{columns.reference()}\n",
         "findings.md": f"{FINDINGS}\n\n{rules_reference()}\n",
-        "tables.md": f"{TABLES}\n\n{tables_reference()}\n",
+        "tables.md": f"{TABLES}\n\n{linked(tables_reference())}\n",
         "filters.md": f"{FILTERS}\n\n{reference().rstrip()}\n",
         "ui.md": with_tables(
             "ui.md",
             {"settings": markdown([settings_section()]), "keys": markdown(key_sections([], {}))},
         ),
+        "versions-seen.md": versions_seen.page(versions_seen.load()),
+        **messages.pages(),
+        **man.pages(),
     }
 
 
 def main() -> None:
     """Write the pages."""
-    for name, text in pages().items():
+    made = pages()
+    for name, text in made.items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text)
+    # all of these are made: what is not was, of an API or a command that had another name
+    for page in [*DOCS.glob("apis/*.md"), *DOCS.glob("man/*.1")]:
+        if page.relative_to(DOCS).as_posix() not in made:
+            page.unlink()
 
 
 if __name__ == "__main__":

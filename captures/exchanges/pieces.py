@@ -72,6 +72,13 @@ class Rest:
         place = np.searchsorted(connections, self.connection)
         place[~np.isin(self.connection, connections)] = len(connections)
         before: Bools = self.rows & (self._when <= first[place])
+        # what lies behind a gap in its own stream may have been captured before what lies in front of it
+        streams, which = np.unique(self.block.gaps.stream[self.gaps], return_inverse=True)
+        behind = np.full(len(streams) + 1, _NEVER)
+        np.minimum.at(behind, which, self.block.gaps.segment[self.gaps])
+        place = np.searchsorted(streams, self.block.stream)
+        place[~np.isin(self.block.stream, streams)] = len(streams)
+        before &= np.arange(len(self.rows)) < behind[place]
         return before
 
     def take(self, connection: int) -> Pieces:

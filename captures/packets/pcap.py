@@ -68,7 +68,7 @@ class PcapFormat:
         self.marker = (0 if self.big_endian else 3, lowest, (self._latest >> 24) - lowest)
         self._units = units
 
-    def believable(self, data: Bytes, places: Int64s, end: int) -> Bools:
+    def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
         """Where a record header may be: a time near the first one, lengths that agree."""
         inside = places + self.base <= end
         header = view(data, self._header)[np.where(inside, places, 0)]

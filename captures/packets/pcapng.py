@@ -96,7 +96,7 @@ class PcapngFormat:
                 return True
         return False
 
-    def believable(self, data: Bytes, places: Int64s, end: int) -> Bools:
+    def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
         """Where a block may be: its length is repeated at its end, as section 3.1 demands."""
         inside = places + 12 <= end
         places = np.where(inside, places, 0)

@@ -16,7 +16,7 @@ from captures.packets.rare import FragmentStore
 from captures.packets.records import Interface, Parsed
 from captures.packets.source import Source
 from captures.packets.table import PADDING, Bytes, Damage, PacketBlock, Statistics, Window
-from captures.packets.walk import RecordLayout, lengths, resync
+from captures.packets.walk import REACH, RecordLayout, lengths, resync
 
 BLOCK_SIZE = 4 << 20  # small enough for the headers to be still in the processor cache when gathered
 _MIN_BLOCK = 256
@@ -226,16 +226,22 @@ class PacketReader:
         :param position: where that is in the source
         """
         layout, damaged = self._recognised(), position
-        place = layout.multiple
-        if end < _CONTEXT and not self.source.complete:
-            self.source.wait_for(position + _CONTEXT)
-            data, end = self._load(position, self._block_size)
-        while (found := resync(data, place, end, layout)) < 0:
-            position, place = position + end, 0
-            data, end = self._load(position, self._block_size)
-            if not end:
+        place, reach = layout.multiple, _CONTEXT if self.source.live else REACH
+        final = False
+        while True:
+            if end < place + reach:  # the next blocks may tell what to make of a place
+                final = not self.source.wait_for(position + place + reach)
+                data, end = self._load(position, max(self._block_size, place + 2 * reach))
+            # of a live capture less may be read than there is
+            limit = end if final else max(end - reach + 1, place)
+            found = resync(data, place, end, layout, limit=limit, reach=reach)
+            if found >= 0:
+                break
+            if final:
                 self._note(damaged, 0, reason)
                 return None
+            position, place = position + limit, 0
+            data, end = data[limit:], end - limit
             if self.source.live and (passed := position - damaged) > _MOST_GARBAGE:
                 self._note(damaged, 0, f"{reason}, and no packet in the {passed:,} bytes behind it")
                 return None

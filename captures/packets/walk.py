@@ -25,6 +25,8 @@ _FEW = 8_192
 """Up to so many records in a buffer, one by one is faster."""
 _CHAIN = 4
 """Records in a row that must be believable where a boundary is guessed."""
+REACH = 1 << 20
+"""Bytes behind a place that tell whether records go on there: more than four of the largest usual frames."""
 
 
 class RecordLayout(Protocol):
@@ -43,8 +45,11 @@ class RecordLayout(Protocol):
     marker: tuple[int, int, int]
     """A byte that tells records from other bytes, cheaply: its offset, lowest value, and span of values."""
 
-    def believable(self, data: Bytes, places: Int64s, end: int) -> Bools:
-        """Which of the places look like a record header; those must be whole, the record need not be."""
+    def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
+        """Which of the places look like a record header; those must be whole, the record need not be.
+
+        :param end: of the bytes that may be looked at; for each place, or the same for all
+        """
 
 
 @dataclass(slots=True)
@@ -90,15 +95,24 @@ def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> Walked:
     return Walked(np.concatenate([sample.offsets, rest.offsets]), rest.end, rest.damaged)
 
 
-def resync(data: Bytes, start: int, end: int, layout: RecordLayout) -> int:
-    """The first place at or after `start` where a chain of records seems to begin, or -1."""
+def resync(
+    data: Bytes, start: int, end: int, layout: RecordLayout, *, limit: int | None = None, reach: int = REACH
+) -> int:
+    """The first place at or after `start` where a chain of records seems to begin, or -1.
+
+    :param end: of the data
+    :param limit: only places before it are looked at; all of them if None
+    :param reach: bytes from a place on by which it is judged. So that the outcome does not depend on how much is
+        read at a time, they must all be there, unless the capture ends before
+    """
     offset, lowest, span = layout.marker
     low, step = start, 1 << 12
-    while low < end:
-        high = min(low + step, end)
+    stop = end if limit is None else limit
+    while low < stop:
+        high = min(low + step, stop)
         marked = data[low + offset : high + offset] - np.uint8(lowest) <= span
         places = np.flatnonzero(marked) + low
-        places = places[_begins_chain(data, places, end, layout)]
+        places = places[_begins_chain(data, places, np.minimum(places + reach, end), layout)]
         if len(places):
             return int(places[0])
         low, step = high, min(step * 4, 1 << 20)
@@ -113,23 +127,23 @@ def _guesses(data: Bytes, start: int, end: int, count: int, window: int, layout:
     windows = as_strided(data[start + offset :], (count, window), (stretch, 1))
     which, where = np.nonzero(windows - np.uint8(lowest) <= span)
     places = start + which * stretch + where
-    good = _begins_chain(data, places, end, layout)
+    good = _begins_chain(data, places, np.full(len(places), end, np.int64), layout)
     which, first = np.unique(which[good], return_index=True)
     places = places[good][first]
     return np.append(start, places[places > start])
 
 
-def _begins_chain(data: Bytes, places: Int64s, end: int, layout: RecordLayout) -> Bools:
-    """Which places begin a chain of believable records; a chain that runs out of data passes."""
-    good = layout.believable(data, places, end)
+def _begins_chain(data: Bytes, places: Int64s, ends: Int64s, layout: RecordLayout) -> Bools:
+    """Which places begin a chain of believable records; a chain that goes beyond the end for its place passes."""
+    good = layout.believable(data, places, ends)
     running = np.flatnonzero(good)
     place = places[running]
     table = lengths(data, layout)
     for _ in range(_CHAIN - 1):
         place = place + table[place + layout.length_field] + layout.base
-        inside = place + layout.base + 12 <= end
+        inside = place + layout.base + 12 <= ends[running]
         running, place = running[inside], place[inside]
-        believable = layout.believable(data, place, end)
+        believable = layout.believable(data, place, ends[running])
         good[running[~believable]] = False
         running, place = running[believable], place[believable]
     return good

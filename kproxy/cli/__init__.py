@@ -15,6 +15,7 @@ from kproxy.cli.completion import completion
 from kproxy.cli.ctl import ctl
 from kproxy.cli.diagnose import diagnose
 from kproxy.cli.diff import diff
+from kproxy.cli.doctor import doctor
 from kproxy.cli.export import export
 from kproxy.cli.follow import follow
 from kproxy.cli.groups import groups
@@ -93,4 +94,5 @@ main.add_command(diff)
 main.add_command(export)
 main.add_command(report)
 main.add_command(write_tables)
+main.add_command(doctor)
 main.add_command(completion)

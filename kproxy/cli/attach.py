@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kproxy.cli.common import early_ends
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import diagnose_option, hosts_option, showing_options
 from kproxy.cli.runs import run_option, the_run, told_errors
 from kproxy.cli.ui import config_option, no_ui_option
@@ -20,9 +21,7 @@ from kproxy.cli.ui import config_option, no_ui_option
 )
 @click.option("--from-start", is_flag=True, help="Begin with the oldest exchange that is still recorded.")
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
-@click.option(
-    "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'error and topic ~ orders'."
-)
+@click.option("-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'error and topic ~ orders'.")
 @hosts_option
 @showing_options
 @diagnose_option

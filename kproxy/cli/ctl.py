@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.runs import run_option, the_run, told_errors
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, as is done in a pipe.")
@@ -132,7 +133,7 @@ def holds(proxy: _Proxy) -> None:
 
 
 @_command(ctl, "hold", "Hold what fits, as long as this runs.")
-@click.argument("wanted", metavar="FILTER")
+@click.argument("wanted", type=FILTER, metavar="FILTER")
 def hold(proxy: _Proxy, wanted: str) -> None:
     """Hold requests that fit FILTER, or responses: 'response: FILTER'.
 

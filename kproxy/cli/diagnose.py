@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, read_to_the_end, with_progress
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.selecting import Selecting
@@ -73,7 +74,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
     help="List the rules with their thresholds (docs/findings.md).",
 )
 @click.option(
-    "-Y", "--filter", "wanted", metavar="FILTER", help="Judge only exchanges that fit: 'client_id ~ ^app'."
+    "-Y", "--filter", "wanted", type=FILTER, help="Judge only exchanges that fit: 'client_id ~ ^app'."
 )
 @time_options
 @reading_options

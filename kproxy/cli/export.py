@@ -23,6 +23,7 @@ from kproxy.cli.common import (
     read_capture,
     with_progress,
 )
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import reading_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     "-Y",
     "--filter",
     "wanted",
-    metavar="FILTER",
+    type=FILTER,
     help="Write only exchanges that fit, such as 'api == Fetch'.",
 )
 @click.option(
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--mark",
-    metavar="FILTER",
+    type=FILTER,
     help="Mark what fits, such as 'error', beside what is marked already: in pcapng a packet comment.",
 )
 @click.option(

@@ -16,6 +16,7 @@ from kproxy.cli.common import (
     names_of,
     opened_capture,
 )
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, utc_option
 from kproxy.cli.ui import config_option, opens_ui, run_ui
 
@@ -26,7 +27,7 @@ from kproxy.cli.ui import config_option, opens_ui, run_ui
     "-F", "--follow", is_flag=True, help="Show what is still being written to CAPTURE, like tail -f."
 )
 @click.option(
-    "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'api == Fetch and latency > 100ms'."
+    "-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'api == Fetch and latency > 100ms'."
 )
 @reading_options
 @utc_option

@@ -10,6 +10,7 @@ import click
 
 from kproxy.cli.brokers import Brokers, HostPort, command_config_option, security_of
 from kproxy.cli.common import early_ends
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
 from kproxy.cli.sizes import LEAST_SPOOL, Size
 from kproxy.cli.times import NANOSECONDS, Duration
@@ -30,7 +31,7 @@ _OF_RUN = (
 EPILOG = """\b
 Examples:
   kproxy proxy -b kafka1:9092                          clients connect to 127.0.0.1:9092
-  kproxy proxy -b kafka1:9092 -Y 'error' -w out.pcapng errors shown, everything kept
+  kproxy proxy -b kafka1:9092 -Y error -w out.pcapng   errors shown, everything kept
   kproxy proxy -b kafka1:9093 --command-config c.properties --client-tls
                                                        TLS on both sides (docs/proxy-tls.md)
   kproxy proxy -b kafka1:9092 --fault 'api == Produce => delay 200ms, p=0.1'
@@ -135,13 +136,11 @@ def _file(**kwargs: Any) -> click.Path:
 @config_option
 @click.option("--detach", is_flag=True, help="Go on in the background: see kproxy attach and kproxy ctl.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no exchanges: only forward and record.")
-@click.option(
-    "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'error and topic ~ orders'."
-)
+@click.option("-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'error and topic ~ orders'.")
 @showing_options
 @hosts_option
 @click.option("--fault", "faults", multiple=True, metavar="RULE", help="'FILTER => ACTION': docs/faults.md.")
-@click.option("--hold", default="", metavar="FILTER", help="Hold what fits until kproxy ctl releases it.")
+@click.option("--hold", default="", type=FILTER, help="Hold what fits until kproxy ctl releases it.")
 @click.option(
     "--client-timeout",
     type=Duration(),
@@ -152,7 +151,7 @@ def _file(**kwargs: Any) -> click.Path:
 @click.option("--force", is_flag=True, help="Allow fault rules that everything fits.")
 @click.option("--no-forward", is_flag=True, help="Record what clients send, and close.")
 @click.option("--stub", is_flag=True, help="No broker: answer ApiVersions and Metadata, record the rest.")
-@click.option("--keep", metavar="FILTER", help="Flight recorder: save what surrounds the exchanges that fit.")
+@click.option("--keep", type=FILTER, help="Flight recorder: save what surrounds the exchanges that fit.")
 @surroundings_options
 @diagnose_option
 @click.option(

@@ -20,6 +20,7 @@ from kproxy.cli.common import (
     read_to_the_end,
     with_progress,
 )
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import reading_options, showing_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
@@ -40,7 +41,7 @@ T = TypeVar("T")
 @click.option("-F", "--follow", is_flag=True, help="Show what is still being written to FILE, like tail -f.")
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
 @click.option(
-    "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'api == Fetch and latency > 100ms'."
+    "-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'api == Fetch and latency > 100ms'."
 )
 @time_options
 @click.option(

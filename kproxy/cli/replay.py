@@ -22,6 +22,7 @@ from kproxy.cli.common import (
     read_capture,
     with_progress,
 )
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import echo, flush
@@ -73,7 +74,7 @@ class Speed(click.ParamType[float]):
     metavar="N",
     help="Only requests of this connection; may be given several times.",
 )
-@click.option("-Y", "--filter", "wanted", metavar="FILTER", help="Only requests whose exchanges fit.")
+@click.option("-Y", "--filter", "wanted", type=FILTER, help="Only requests whose exchanges fit.")
 @click.option(
     "--allow",
     multiple=True,

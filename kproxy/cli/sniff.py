@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
 from kproxy.cli.output import refuse_to_overwrite
 from kproxy.cli.ui import config_option, no_ui_option
@@ -97,9 +98,7 @@ Examples:
 )  # tcpdump's: kproxy never asks a name server
 @click.option("-U", is_flag=True, hidden=True, expose_value=False)  # tcpdump's: kproxy always writes at once
 @showing_options
-@click.option(
-    "-Y", "--filter", "wanted", metavar="FILTER", help="Show what fits: 'error and topic ~ orders'."
-)
+@click.option("-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'error and topic ~ orders'.")
 @click.option(
     "--keylog",
     type=click.Path(),
@@ -109,7 +108,7 @@ Examples:
 @hosts_option
 @click.option("--spool", metavar="SIZE", help="Disk for packets that are not written with -w. Default: 8GiB.")
 @click.option("--ring", metavar="SIZE", help="Keep the latest packets in a ring of this size on disk: 5GB.")
-@click.option("--keep", metavar="FILTER", help="With --ring: save what surrounds the exchanges that fit.")
+@click.option("--keep", type=FILTER, help="With --ring: save what surrounds the exchanges that fit.")
 @surroundings_options
 @diagnose_option
 @no_ui_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, with_progress
+from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude, tell_notes, terminal_width
 from kproxy.cli.selecting import Selecting
@@ -45,7 +46,7 @@ _ROWS_OF_ONE = 40
     "-Y",
     "--filter",
     "wanted",
-    metavar="FILTER",
+    type=FILTER,
     help="Count only exchanges that fit, such as 'api == Fetch'.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every row.")

@@ -28,7 +28,7 @@ import msgspec
 
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from dissectors import wire
-from dissectors.frames import Body
+from dissectors.frames import SIZE_BYTES, Body
 from tests.reference import captures_dir
 
 Side = Literal["request", "response"]
@@ -36,6 +36,10 @@ Side = Literal["request", "response"]
 #: fields renamed after the release that decoded the oracle's files; the newest name is ours
 OLDER_NAMES = {
     "generation_id_or_member_epoch": "generationId",  # TxnOffsetCommit v3+, renamed with v6
+    "config_resources": "clientMetricsResources",  # ListConfigResources v0, of another name up to 4.0
+    "resource_name": "name",
+    "replica_epoch": "candidateEpoch",  # Vote, renamed with v1, the same in v0
+    "replica_id": "candidateId",
     "acceptable_recovery_lag_legacy": "acceptableRecoveryLag",  # StreamsGroupHeartbeat v0, renamed with v1
 }
 
@@ -212,7 +216,11 @@ def differences(ours: Ours, theirs: dict[str, Any]) -> Iterator[str]:
     if message is None or ours.value is None:
         yield f"not decoded by us: {ours.frame_problems}"
         return
-    yield from _struct(message.struct, ours.value, theirs, ours.side, ours.shape["decoded"])
+    # of the layouts that a version had, the one that the message is in (wire conflicts between releases)
+    start = body.start - SIZE_BYTES
+    layouts = (message, *message.older)
+    fitting = (each for each in layouts if each.exactly(body.raw, start) is not None)
+    yield from _struct(next(fitting, message).struct, ours.value, theirs, ours.side, ours.shape["decoded"])
 
 
 def _struct(

@@ -20,6 +20,7 @@ from captures.packets.tls.handshake import (
     TLS13,
     Malformed,
     MessageType,
+    decompressed_certificate,
     parse_certificate,
     parse_client_hello,
     parse_encrypted_extensions,
@@ -86,7 +87,7 @@ class TlsConnection:
         half = self._halves[side]
         items = half.reader.feed(data)
         if half.reader.foreign:
-            self._stop(half, f"the {half.side.value} does not begin with a TLS record")
+            self._stop(half, f"the {half.side.value} does not begin with a TLS record", 0)
         if not items:
             return self._take_events() if self._events else []
         half.queue += items
@@ -363,6 +364,8 @@ class TlsConnection:
                 self.info.early_data = negotiation.early_accepted = extensions.early_data
             case MessageType.CERTIFICATE:
                 self._certificate(half, body, negotiation)
+            case MessageType.COMPRESSED_CERTIFICATE if negotiation.tls13:
+                self._certificate(half, decompressed_certificate(body), negotiation)
             case MessageType.SERVER_HELLO_DONE if not from_client:
                 self._resumed(negotiation, False)
             case MessageType.NEW_SESSION_TICKET if not from_client and not negotiation.tls13:

@@ -8,7 +8,8 @@ A message that does not fit its layout raises :class:`Malformed`; lists and name
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -37,6 +38,7 @@ class MessageType(IntEnum):
     SERVER_HELLO_DONE = 14
     FINISHED = 20
     KEY_UPDATE = 24
+    COMPRESSED_CERTIFICATE = 25
 
 
 # not HelloRequest (0): a counted nonce, with which protected records may begin, looks like one
@@ -240,6 +242,56 @@ def parse_encrypted_extensions(body: bytes) -> EncryptedExtensions:
     extensions = _extensions(_Cursor(body))
     alpn = next(iter(_alpn(extensions.get(_Extension.ALPN))), "")
     return EncryptedExtensions(alpn, _Extension.EARLY_DATA in extensions)
+
+
+def decompressed_certificate(body: bytes) -> bytes:
+    """Return the Certificate message inside a CompressedCertificate (RFC 8879, section 4).
+
+    :raises Malformed: if it does not decompress to the size that it announces, or that is too much for certificates
+    """
+    cursor = _Cursor(body)
+    algorithm, size, data = cursor.number(2), cursor.number(3), cursor.vector(3)
+    if size > MAX_MESSAGE:
+        raise Malformed(f"{size} bytes of certificates are announced")
+    decompress = _DECOMPRESSIONS.get(algorithm)
+    if decompress is None:
+        raise Malformed(f"unknown compression of certificates {algorithm}")
+    plain = decompress(data, size)
+    if plain is None or len(plain) != size:
+        raise Malformed("the certificates do not decompress to the size that is announced")
+    return plain
+
+
+def _inflated(data: bytes, size: int) -> bytes | None:
+    try:
+        return zlib.decompressobj().decompress(data, size + 1)
+    except zlib.error:
+        return None
+
+
+def _unbrotlied(data: bytes, size: int) -> bytes | None:
+    import cramjam
+
+    buffer = bytearray(size)
+    try:
+        return bytes(buffer[: cramjam.brotli.decompress_into(data, buffer)])
+    except cramjam.DecompressionError:
+        return None
+
+
+def _unzstd(data: bytes, size: int) -> bytes | None:
+    import zstandard
+
+    try:
+        if zstandard.frame_content_size(data) > size:  # which would be allocated at once
+            return None
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+    except zstandard.ZstdError:
+        return None
+
+
+_DECOMPRESSIONS: dict[int, Callable[[bytes, int], bytes | None]] = {1: _inflated, 2: _unbrotlied, 3: _unzstd}
+"""By number in IANA's registry "TLS Certificate Compression Algorithm IDs"; each takes the size it may come to."""
 
 
 def parse_certificate(body: bytes, *, tls13: bool) -> bytes:

@@ -123,6 +123,9 @@ _NAMES = {
     0xCCAE: "TLS_RSA_PSK_WITH_CHACHA20_POLY1305_SHA256",
 }
 
+CODES = tuple(_NAMES)
+"""The numbers of all suites that have a name here."""
+
 _TLS_13 = range(0x1301, 0x1306)
 
 _HASHES = {None: "sha256", "SHA": "sha1", "SHA256": "sha256", "SHA384": "sha384"}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.exchanges import Capture, Flag, open_capture
-from captures.packets import CaptureError, SegmentBlock, open_source
+from captures.packets import GRACE, CaptureError, SegmentBlock, open_source
 from tests.captures.exchanges.talk import (
     Talk,
     Thorough,
@@ -22,6 +22,7 @@ from tests.captures.exchanges.talk import (
     packets,
     random_talk,
 )
+from tests.captures.packets.kit import Conversation
 from tests.dissectors.conversation.streams import SASL_HANDSHAKE
 from tests.reference import captures_dir, needs_reference
 
@@ -178,6 +179,39 @@ def test_lost_packets_give_the_same_both_ways(seed: int, block_size: int) -> Non
     with TemporaryDirectory() as folder:
         thorough = outcome(capture_of(Path(folder), kept, block_size, Thorough))
         assert outcome(capture_of(Path(folder), kept, block_size)) == thorough
+
+
+def test_bytes_in_front_of_a_gap_that_came_after_those_behind_it(tmp_path: Path) -> None:
+    """Of a hole the beginning is sent again, too late; the rest never comes. Found by fuzzing."""
+    talk = Talk(0)
+    for correlation_id in range(5):
+        talk.exchange(correlation_id, body=b"x" * 40)
+    asked = b"".join(data for from_client, data in talk.messages if from_client)
+    answered = b"".join(data for from_client, data in talk.messages if not from_client)
+    wire = Conversation()
+    wire.handshake()
+    wire.send(22, asked[22:80])
+    wire.send(0, answered[:5], ack=80, from_client=False)
+    wire.send(0, asked[:2])
+    wire.now += 2 * GRACE
+    for at in range(80, len(asked), 30):
+        wire.send(at, asked[at : at + 30])
+    wire.send(5, answered[5:], ack=len(asked), from_client=False)
+    first = capture_of(tmp_path, wire.records)
+    assert len(first.table) > 2
+    assert outcome(capture_of(tmp_path, wire.records, 256)) == outcome(first)
+    assert outcome(capture_of(tmp_path, wire.records, BLOCKS[0], Thorough)) == outcome(first)
+
+
+def test_a_client_id_that_is_no_text(tmp_path: Path) -> None:
+    """The fast way leaves it to the thorough one, which does not take it for Kafka. Found by fuzzing."""
+    talk = Talk(0)
+    for correlation_id in range(5):
+        talk.exchange(correlation_id, client_id="consu\0er-1")
+    records = packets(talk, Random(7), most=60)
+    first = capture_of(tmp_path, records)
+    assert outcome(capture_of(tmp_path, records, 256)) == outcome(first)
+    assert outcome(capture_of(tmp_path, records, BLOCKS[0], Thorough)) == outcome(first)
 
 
 def test_bytes_that_are_no_kafka(tmp_path: Path) -> None:

@@ -92,6 +92,26 @@ def test_random_bytes(tmp_path_factory: pytest.TempPathFactory, noise: bytes, he
         assert got.reader.statistics.packets <= len(noise) // 12
 
 
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_what_is_found_behind_damage_does_not_depend_on_the_blocks(tmp_path: Path, name: str) -> None:
+    """Two damaged records, with few records between them and the end of a block anywhere: found by fuzzing."""
+    whole = FILES[name]
+    starts = [
+        whole.index(frame) - (16 if "pcap" in name and "ng" not in name else 28) for frame in FRAMES[:9]
+    ]
+    for first, second in ((0, 1), (1, 4), (2, 4), (5, 8)):
+        data = bytearray(whole)
+        for start in (starts[first], starts[second]):
+            at = start + (4 if "ng" in name else 8)
+            data[at : at + 4] = b"\x7f\xff\xff\xff"
+        expected = read_bytes(tmp_path, bytes(data))
+        assert len(expected.reader.statistics.damage) in (1, 2)
+        for block_size in (256, 300, 450, 700, 1000):
+            got = read_bytes(tmp_path, bytes(data), block_size)
+            assert got.column("offset").tolist() == expected.column("offset").tolist(), block_size
+            assert got.reader.statistics == expected.reader.statistics
+
+
 def test_a_large_file_of_nonsense_takes_linear_time(tmp_path: Path) -> None:
     head = section() + interface()
     noise = (b"\x06\0\0\0\x20\0\0\0" + bytes(20)) * 200_000  # 5.6 MB of blocks that end wrong

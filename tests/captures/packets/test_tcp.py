@@ -256,6 +256,44 @@ def test_a_hole_that_was_acknowledged_is_given_up_after_the_grace(tmp_path: Path
     assert got.stream(0) == DATA[:30]
 
 
+def test_holes_are_in_the_order_of_their_places_whatever_their_cause(tmp_path: Path) -> None:
+    """Nothing but the end of the capture hands them out: lost, cut by the snapshot length, lost. Found by fuzzing."""
+    talk = Conversation()
+    talk.handshake()
+    cut = talk.send(20, DATA[20:30])
+    cut.wire, cut.frame = len(cut.frame), cut.frame[:-4]
+    talk.send(30, DATA[30:56])
+    talk.send(100, DATA[100:120])
+    got = run(tmp_path, talk)
+    assert got.gaps() == [
+        (0, 0, 20, GapCause.UNKNOWN),
+        (0, 26, 4, GapCause.SNAPLEN),
+        (0, 56, 44, GapCause.UNKNOWN),
+    ]
+    assert got.segments[-1].gaps.segment.tolist() == [0, 1, 2]
+    assert got.stream(0) == DATA[20:26] + DATA[30:56] + DATA[100:120]
+
+
+def test_streams_that_wait_are_handed_out_in_their_order(tmp_path: Path) -> None:
+    """The second connection has a hole first; both wait to the end of the capture."""
+    first, second = Conversation(), Conversation(client=("10.0.0.1", 40001))
+    first.handshake()
+    second.now = first.now
+    second.handshake()
+    second.send(20, DATA[20:30])
+    for _ in range(9):  # to the next block
+        second.acknowledge(0)
+    first.now = second.now
+    first.send(50, DATA[50:60])
+    records = sorted([*first.records, *second.records], key=lambda record: record.time)
+    for block_size in (256, 1 << 22):
+        got = read_bytes(tmp_path, pcap(list[Record | bytes](records), nano=True), block_size)
+        handed_out = got.segments[-1]
+        assert handed_out.stream.tolist() == [0, 2]
+        assert handed_out.gaps.segment.tolist() == [0, 1]
+        assert (got.stream(0), got.stream(2)) == (DATA[50:60], DATA[20:30])
+
+
 def test_what_waits_is_bounded(tmp_path: Path) -> None:
     talk = Conversation()
     talk.handshake()

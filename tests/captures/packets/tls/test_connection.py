@@ -373,8 +373,7 @@ def test_one_direction_only() -> None:
 def test_not_tls() -> None:
     tls = TlsConnection()
     (stopped,) = tls.receive(CLIENT, b"GET / HTTP/1.1\r\n\r\n")
-    assert isinstance(stopped, Stopped)
-    assert stopped.reason == "the client does not begin with a TLS record"
+    assert stopped == Stopped(CLIENT, 0, "the client does not begin with a TLS record")
 
 
 def test_refused_handshake() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import zlib
 
+import cramjam
 import pytest
-from hypothesis import given
+import zstandard
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.packets.tls.handshake import (
     MAX_MESSAGE,
     Malformed,
     MessageReader,
+    decompressed_certificate,
     parse_certificate,
     parse_client_hello,
     parse_encrypted_extensions,
@@ -181,3 +185,56 @@ def test_plausible_start(payload: bytes, expected: bool) -> None:
 def test_version_names() -> None:
     assert [version_name(v) for v in (0x0301, 0x0303, 0x0304)] == ["TLS 1.0", "TLS 1.2", "TLS 1.3"]
     assert version_name(0x7F1C) == "version 0x7f1c"  # a draft of TLS 1.3
+
+
+# ------------------------------------------------------------ CompressedCertificate (RFC 8879)
+CERTIFICATES = b"\0" + vector(vector(b"DER of a certificate " * 40, 3) + vector(b""), 3)
+# numbers: IANA registry "TLS Certificate Compression Algorithm IDs"
+COMPRESSED = {
+    1: zlib.compress(CERTIFICATES),
+    2: bytes(cramjam.brotli.compress(CERTIFICATES)),
+    3: zstandard.compress(CERTIFICATES),
+}
+
+
+def compressed(algorithm: int, size: int = len(CERTIFICATES), data: bytes | None = None) -> bytes:
+    return (
+        struct.pack(">H", algorithm)
+        + size.to_bytes(3, "big")
+        + vector(COMPRESSED[algorithm] if data is None else data, 3)
+    )
+
+
+@pytest.mark.parametrize("algorithm", COMPRESSED)
+def test_compressed_certificates(algorithm: int) -> None:
+    assert decompressed_certificate(compressed(algorithm)) == CERTIFICATES
+
+
+@pytest.mark.parametrize("algorithm", COMPRESSED)
+def test_compressed_certificates_of_another_size(algorithm: int) -> None:
+    for size in (0, 1, len(CERTIFICATES) - 1, len(CERTIFICATES) + 1):
+        with pytest.raises(Malformed, match="size that is announced"):
+            decompressed_certificate(compressed(algorithm, size))
+
+
+@pytest.mark.parametrize("algorithm", COMPRESSED)
+@settings(deadline=None)
+@given(st.data())
+def test_damaged_compressed_certificates(algorithm: int, data: st.DataObject) -> None:
+    whole = COMPRESSED[algorithm]
+    at = data.draw(st.integers(0, len(whole) - 1))
+    changed = whole[:at] + bytes((whole[at] ^ data.draw(st.integers(1, 255)),)) + whole[at + 1 :]
+    for damaged in (changed, whole[:at]):
+        with contextlib.suppress(Malformed):
+            assert len(decompressed_certificate(compressed(algorithm, data=damaged))) == len(CERTIFICATES)
+
+
+def test_compressed_certificates_that_are_none() -> None:
+    with pytest.raises(Malformed, match="unknown compression of certificates 9"):
+        decompressed_certificate(compressed(9, data=b""))
+    with pytest.raises(Malformed, match="are announced"):
+        decompressed_certificate(compressed(1, size=MAX_MESSAGE + 1))
+    # 1 GiB of zeros, in the header of a zstd frame
+    frame = zstandard.ZstdCompressor().compressobj(size=1 << 30).compress(b"") + b"\0" * 20
+    with pytest.raises(Malformed, match="size that is announced"):
+        decompressed_certificate(compressed(3, data=frame))

@@ -1,0 +1,1 @@
+"""What makes the pages of the documentation that come from the code, and its HTML."""

@@ -1,0 +1,81 @@
+"""The reference of the command line, from click's own description of each command.
+
+Nothing about a command is said here: usage, text and options are those of ``--help``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import click
+
+from docs.tools.markdown import linked, slug
+from kproxy.cli import main
+
+_PROGRAM = "kproxy"
+VERBATIM = "\b"
+"""click's mark in front of a paragraph that is not to be wrapped: examples, tables."""
+
+
+def reference() -> str:
+    """Return a table of all commands and a section for each, in Markdown."""
+    found = list(all_commands(main, click.Context(main, info_name=_PROGRAM)))
+    rows = [
+        f"| [`{context.command_path}`](#{slug(context.command_path)}) | {command.get_short_help_str(200)} |"
+        for command, context in found
+    ]
+    sections = (f"## {context.command_path}\n\n{_section(command, context)}" for command, context in found)
+    return "\n".join(["| command | what it does |", "|---|---|", *rows, "", "\n\n".join(sections)])
+
+
+def all_commands(group: click.Group, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
+    """Yield each command of a group that is not hidden, and its context; of groups in it too."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, "it is in the list of commands"
+        if command.hidden:
+            continue
+        inner = click.Context(command, info_name=name, parent=context)
+        yield command, inner
+        if isinstance(command, click.Group):
+            yield from all_commands(command, inner)
+
+
+def _section(command: click.Command, context: click.Context) -> str:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    parts = [f"`{usage}`", text(inspect.cleandoc(command.help or "")), _options(command, context)]
+    parts.append(text(inspect.cleandoc(command.epilog or "")))
+    return "\n\n".join(part for part in parts if part)
+
+
+def text(said: str) -> str:
+    """Return the text of a command in Markdown: paragraphs that click keeps as they are become code."""
+    paragraphs = []
+    for paragraph in re.split(r"\n\s*\n", said.strip()):
+        lines = paragraph.split("\n")
+        if lines[0].strip() == VERBATIM:
+            paragraphs.append("\n".join(f"    {line}".rstrip() for line in lines[1:]))
+        else:
+            paragraphs.append(_prose(" ".join(paragraph.split())))
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph.strip())
+
+
+def _options(command: click.Command, context: click.Context) -> str:
+    records = [each.get_help_record(context) for each in command.params]
+    # arguments are in the usage line, and explained in the text
+    told = [record for record in records if record is not None and record[1]]
+    if not told:
+        return ""
+    rows = [f"| `{_cell(names)}` | {_cell(_prose(meaning))} |" for names, meaning in told]
+    return "\n".join(["| option | meaning |", "|---|---|", *rows])
+
+
+def _prose(said: str) -> str:
+    """Escape what Markdown would take for a tag; name pages by a link."""
+    return linked(said.replace("<", r"\<").replace("*", r"\*"))
+
+
+def _cell(said: str) -> str:
+    return said.replace("|", r"\|")

@@ -1,0 +1,170 @@
+"""The manual pages, ``kproxy.1`` and one for each command, from click's own description of each command.
+
+The language is that of man(7), written so that both groff and mandoc take it without a warning. Commands of a group
+(``kproxy ctl hold``) are sections of its page. Nothing about a command is said here: what is beside usage, text and
+options of ``--help`` is about kproxy as a whole.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from docs.tools.commands import VERBATIM, all_commands
+from kproxy.cli import main
+
+_PROGRAM = "kproxy"
+_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+_OWN_SECTIONS = {"Examples:": "EXAMPLES", "Exit codes:": "EXIT STATUS"}
+"""Beginnings of paragraphs that are sections of a manual page."""
+
+_NAMES = re.compile(r"^-{1,2}[\w-]+(?: / -{1,2}[\w-]+)?")
+
+_ENVIRONMENT = {
+    "NO_COLOR": "If it is set to anything, nothing is coloured.",
+    "TMPDIR": "Where captures that cannot be read twice are kept meanwhile. Default: /var/tmp.",
+    "XDG_CONFIG_HOME": "Holds kproxy/config.toml, the settings of the terminal UI. Default: ~/.config.",
+    "XDG_STATE_HOME": "Where the terminal UI keeps its history. Default: ~/.local/state.",
+    "JAVA_HOME": "The Java that Spark runs on.",
+}
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each manual page by its path below ``docs``."""
+    root = click.Context(main, info_name=_PROGRAM, **main.context_settings)
+    found = [(command, context) for command, context in all_commands(main, root) if context.parent is root]
+    names = [_PROGRAM, *(_name(context) for _, context in found)]
+    made = {f"man/{_PROGRAM}.1": _page(main, root, names[1:])}
+    for command, context in found:
+        made[f"man/{_name(context)}.1"] = _page(command, context, [_PROGRAM])
+    return made
+
+
+def _name(context: click.Context) -> str:
+    return context.command_path.replace(" ", "-")
+
+
+def _page(command: click.Command, context: click.Context, others: list[str]) -> str:
+    """Return one page.
+
+    :param others: pages to see
+    """
+    name = _name(context)
+    summary = command.get_short_help_str(200) if context.parent else _description()
+    lines = [
+        '.\\" Made by python -m docs.generate.',
+        # without a date, which the same sources would not have twice
+        f'.TH {_escaped(name.upper())} 1 "" "{_PROGRAM} {_version()}" "User Commands"',
+        ".SH NAME",
+        f"{_escaped(name)} \\- {_escaped(summary[0].lower() + summary[1:].rstrip('.'))}",
+        ".SH SYNOPSIS",
+        *_usage(command, context),
+        ".SH DESCRIPTION",
+        *_text(command.help or ""),
+        ".SH OPTIONS",
+        *_options(command.get_params(context), context),
+    ]
+    if isinstance(command, click.Group):
+        lines += [
+            ".SH COMMANDS",
+            *(_listed(context, command) if context.parent is None else _inner(context, command)),
+        ]
+    lines += _text(command.epilog or "")
+    if context.parent is None:
+        lines += [".SH ENVIRONMENT"]
+        for variable, meaning in _ENVIRONMENT.items():
+            lines += [".TP", f".B {variable}", _escaped(meaning)]
+    lines += [".SH SEE ALSO", *_see(others)]
+    return "\n".join(lines) + "\n"
+
+
+def _usage(command: click.Command, context: click.Context) -> list[str]:
+    pieces = command.collect_usage_pieces(context)
+    return [".nh", ".ad l", f".B {_escaped(context.command_path)}", _escaped(" ".join(pieces)), ".ad", ".hy"]
+
+
+def _text(said: str) -> list[str]:
+    """Return the text of a command; what click keeps as it is, is kept here too."""
+    lines: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(said)):
+        first, *rest = paragraph.strip("\n").split("\n")
+        if first.strip() != VERBATIM:
+            if paragraph.strip():
+                lines += [*([".PP"] if lines else []), _escaped(" ".join(paragraph.split()))]
+            continue
+        section = next((each for each in _OWN_SECTIONS if rest[0].startswith(each)), None)
+        if section is not None:
+            lines.append(f".SH {_OWN_SECTIONS[section]}")
+            head = rest.pop(0).removeprefix(section).strip()
+            rest = [head, *rest] if head else rest
+            begin = min(len(line) - len(line.lstrip()) for line in rest)
+            rest = [line[begin:] for line in rest]
+        else:
+            lines.append(".PP")
+        lines += [".nf", *map(_escaped, rest), ".fi"]
+    return lines
+
+
+def _options(parameters: Iterable[click.Parameter], context: click.Context) -> list[str]:
+    records = [each.get_help_record(context) for each in parameters]
+    # arguments are in the usage line, and explained in the text
+    told = [record for record in records if record is not None and record[1]]
+    lines = []
+    for names, meaning in told:
+        lines += [".TP", _names(names), _escaped(meaning)]
+    return lines
+
+
+def _names(names: str) -> str:
+    r"""Return the names of an option, which are bold, and what it takes: ``\fB\-c\fP, \fB\-\-count\fP N``."""
+    shown = []
+    for part in names.split(", "):
+        match = _NAMES.match(part)
+        if match is None:
+            shown.append(_escaped(part))
+        else:
+            shown.append(f"\\fB{_escaped(match[0])}\\fP{_escaped(part[match.end() :])}")
+    return ", ".join(shown)
+
+
+def _listed(context: click.Context, group: click.Group) -> Iterator[str]:
+    """Yield what each command does, in one line; they have pages of their own."""
+    for command, inner in all_commands(group, context):
+        if inner.parent is context:
+            yield from (".TP", f".BR {_escaped(_name(inner))} (1)", _escaped(command.get_short_help_str(200)))
+
+
+def _inner(context: click.Context, group: click.Group) -> Iterator[str]:
+    """Yield all about the commands of a group."""
+    for command, inner in all_commands(group, context):
+        yield f'.SS "{_escaped(" ".join([inner.command_path, *command.collect_usage_pieces(inner)]))}"'
+        yield from _text(command.help or "")
+        yield from _options(command.params, inner)  # without --help, which is told of the group
+
+
+def _see(others: list[str]) -> list[str]:
+    shown = [f".BR {_escaped(name)} (1)" for name in others]
+    return [".nh", ".ad l", *(f"{line}," if line != shown[-1] else line for line in shown)]
+
+
+def _escaped(text: str) -> str:
+    """Return text that stands for itself: hyphens are those one can type, and no line is a request."""
+    escaped = (
+        text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq").replace("'", "\\(aq").rstrip()
+    )
+    return f"\\&{escaped}" if escaped.startswith(".") else escaped
+
+
+def _version() -> str:
+    version: str = tomllib.loads(_PROJECT.read_text())["project"]["version"]
+    return version
+
+
+def _description() -> str:
+    description: str = tomllib.loads(_PROJECT.read_text())["project"]["description"]
+    return description

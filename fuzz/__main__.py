@@ -1,0 +1,130 @@
+"""``python -m fuzz TARGET``: fuzz a target, or run inputs that are kept through it.
+
+Exit codes: 0 no case, 1 a case was found (its file is named), 2 usage, or atheris is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from fuzz.engine import CannotRun, Outcome, fuzz, merge, replay
+from fuzz.target import NAMES, kept, load
+
+SECONDS = 60
+WORK = Path("build") / "fuzz"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    options = parser().parse_args(arguments)
+    names = NAMES if options.target == "all" else (options.target,)
+    if options.list:
+        for name in names:
+            print(f"{name}\n    " + load(name).about.replace("\n", "\n    ").rstrip())
+        return 0
+    try:
+        if options.files:
+            return run_files(options.target, options.files)
+        if options.merge:
+            return merged(names, options.corpus)
+        # a limit of executions stands for itself
+        seconds = options.seconds or (0 if options.runs else SECONDS)
+        found = []
+        for name in names:
+            found.append(
+                fuzz(name, options.corpus / name, seconds=seconds, runs=options.runs, progress=shown)
+            )
+            told(found[-1])
+        return worst(found)
+    except CannotRun as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's parser."""
+    made = argparse.ArgumentParser(
+        "python -m fuzz", description="Fuzz what reads bytes of others (docs/fuzzing.md)."
+    )
+    made.add_argument(
+        "target", choices=("all", *NAMES), metavar="TARGET", help=f"all, or one of {', '.join(NAMES)}"
+    )
+    made.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="only run these inputs; needs no atheris"
+    )
+    made.add_argument(
+        "--seconds", type=int, default=0, metavar="N", help=f"of each target, {SECONDS} by default"
+    )
+    made.add_argument("--runs", type=int, default=0, metavar="N", help="executions of each target")
+    made.add_argument(
+        "--corpus",
+        type=Path,
+        default=WORK,
+        metavar="DIR",
+        help=f"keeps what reached something new, by target: {WORK}",
+    )
+    made.add_argument(
+        "--merge", action="store_true", help="add to fuzz/corpus what of DIR reaches code that is new"
+    )
+    made.add_argument("--list", action="store_true", help="say what the target feeds, and what must hold")
+    return made
+
+
+def merged(names: Iterable[str], root: Path) -> int:
+    """Add to the corpus of targets what was found in other folders, and tell how much that is."""
+    outcomes = []
+    for name in names:
+        before = len(kept(name))
+        outcomes.append(merge(name, [root / name]))
+        print(f"{name:<14}{len(kept(name)) - before:>6} inputs added to {before}", flush=True)
+        for line in outcomes[-1].told:
+            print(f"  {line}", file=sys.stderr)
+    return worst(outcomes)
+
+
+def run_files(name: str, files: list[Path]) -> int:
+    """Run inputs through a target, and tell of those that break it."""
+    if name == "all":
+        print("a file belongs to one target: name it instead of all", file=sys.stderr)
+        return 2
+    missing = [path for path in files if not path.is_file()]
+    if missing:
+        print(f"no such file: {', '.join(map(str, missing))}", file=sys.stderr)
+        return 2
+    broken = replay(load(name), files)
+    for path, text in broken.items():
+        print(f"{path}:\n{text}", file=sys.stderr)
+    print(f"{name}: {len(files)} inputs, {len(broken)} cases")
+    return 1 if broken else 0
+
+
+def shown(outcome: Outcome) -> None:
+    """Show on a terminal how far it is."""
+    if sys.stderr.isatty():
+        line = f"{outcome.name}: {outcome.executions:,} executions, {outcome.after:,} edges"
+        print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def told(outcome: Outcome) -> None:
+    """Print what came of a target."""
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    for line in outcome.told:
+        print(f"  {line}", file=sys.stderr)
+    print(outcome.summary(), flush=True)
+    if outcome.case is not None:
+        print(f"  again: python -m fuzz {outcome.name} {outcome.case}", flush=True)
+
+
+def worst(outcomes: list[Outcome]) -> int:
+    """Return the exit code for some outcomes."""
+    return int(any(outcome.failed for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The targets, a module each: ``run``, ``seeds``, ``LONGEST``; ``SECONDS`` and ``MEGABYTES`` where they are special."""

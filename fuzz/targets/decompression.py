@@ -1,0 +1,157 @@
+"""Compressed bytes: gzip, snappy (raw and xerial), LZ4 (also with the checksum of old clients), zstd.
+
+The first byte of an input chooses codec and magic, the second the limits; what follows is compressed.
+
+* :func:`inflate` never raises, and gives no more than its limits allow; :func:`decompress` gives the same, or raises
+  the same problem.
+* What comes out of bytes that are cut short, and what comes out of the whole, is one the beginning of the other. (Of a
+  stream that is corrupt less may come out than of one that ends before that: a library gives nothing of the piece.)
+* What zlib, the other LZ4 and the other zstd library take as a whole stream gives the same bytes here.
+* The same bytes, compressed, come back; with a limit below their size they are refused as a bomb.
+* Memory is bounded: the process keeps below MEGABYTES, whatever sizes the bytes announce.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from dissectors.errors import DecodeError
+from dissectors.records import Codec, DecompressionBomb, Inflated, Limits, compress, decompress, inflate
+from fuzz.target import Input, check
+
+LONGEST = 4096
+SECONDS = 5
+MEGABYTES = 768
+
+_LIMITS = (
+    Limits(max_bytes=1 << 20, ratio_floor=1 << 16),
+    Limits(max_bytes=1 << 14, ratio_floor=1 << 10, max_ratio=10),
+    Limits(max_bytes=64, ratio_floor=64),
+)
+
+
+def run(data: bytes) -> None:
+    """Decompress what may be compressed; compress it as if it were not."""
+    given = Input(data)
+    chosen, which = given.number(), given.number()
+    codec, magic = Codec(chosen & 7), (chosen >> 3) % 3
+    limits, rest = _LIMITS[which % 3], given.rest()
+    whole = inflated(codec, rest, limits, magic)
+    part = inflated(codec, rest[: zlib.crc32(rest) % (len(rest) + 1)], limits, magic)
+    if not isinstance(whole.problem, DecompressionBomb) and codec:
+        shorter, longer = sorted((whole.data, part.data), key=len)
+        check(longer.startswith(shorter), "a cut stream gives other bytes")
+    compare(codec, rest, whole)
+    there_and_back(codec, rest, magic)
+
+
+def inflated(codec: Codec, data: bytes, limits: Limits, magic: int) -> Inflated:
+    """Decompress both ways."""
+    found = inflate(codec, data, limits, magic=magic)
+    if codec is not Codec.NONE:
+        check(
+            len(found.data) <= limits.bound(len(data)),
+            "bytes",
+            len(found.data),
+            "of",
+            limits.bound(len(data)),
+        )
+    if found.problem is not None:
+        check(found.problem.reason, "a problem without a reason")
+        check(0 <= found.problem.offset <= len(data), "a problem at", found.problem.offset)
+    check(not isinstance(found.problem, DecompressionBomb) or not found.data, "a bomb that gives bytes")
+    try:
+        strict = decompress(codec, data, limits, magic=magic)
+    except DecodeError as error:
+        check(found.problem is not None and str(found.problem) == str(error), "another problem:", error)
+    else:
+        check(found.problem is None and strict == found.data, "decompress gives other bytes")
+    return found
+
+
+def compare(codec: Codec, data: bytes, found: Inflated) -> None:
+    """Compare with other libraries, where they take the bytes as one whole stream."""
+    if isinstance(found.problem, DecompressionBomb):
+        return
+    other = _BY_OTHERS[codec](data, _LIMITS[0].max_bytes) if codec in _BY_OTHERS else None
+    if other is not None:
+        check(found.problem is None, "others take it, not we:", found.problem)
+        check(found.data == other, "others find other bytes")
+
+
+def _zlib(data: bytes, most: int) -> bytes | None:
+    stream = zlib.decompressobj(31)
+    try:
+        made = stream.decompress(data, most)
+    except zlib.error:
+        return None
+    return made if stream.eof and not stream.unused_data else None
+
+
+def _lz4(data: bytes, most: int) -> bytes | None:
+    try:
+        made = (
+            bytes(cramjam.lz4.decompress(data))
+            if lz4.frame.get_frame_info(data)["content_size"] < most
+            else None
+        )
+    except (RuntimeError, cramjam.DecompressionError, ValueError):
+        return None
+    return made
+
+
+def _zstd(data: bytes, most: int) -> bytes | None:
+    try:
+        size = zstandard.get_frame_parameters(data).content_size
+        return bytes(cramjam.zstd.decompress(data)) if size < most else None
+    except (zstandard.ZstdError, cramjam.DecompressionError):
+        return None
+
+
+_BY_OTHERS = {Codec.GZIP: _zlib, Codec.LZ4: _lz4, Codec.ZSTD: _zstd}
+
+
+def there_and_back(codec: Codec, data: bytes, magic: int) -> None:
+    """Compress and decompress."""
+    if codec > Codec.ZSTD or not data:
+        return
+    packed = compress(codec, data, magic=magic)
+    check(decompress(codec, packed, magic=magic) == data, "other bytes come back")
+    small = Limits(max_bytes=len(data) - 1, ratio_floor=len(data) - 1)
+    if codec is not Codec.NONE:
+        found = inflate(codec, packed, small, magic=magic)
+        check(
+            isinstance(found.problem, DecompressionBomb), "more than the limit is not refused:", found.problem
+        )
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield streams of every codec, with and without sizes, checksums and further members, and bombs."""
+    text = b"".join(b"record %d of a batch; " % number for number in range(40))
+    for codec in list(Codec)[1:5]:
+        for magic in (0, 2):
+            yield f"{codec.name.lower()}-{magic}", head(codec, magic) + compress(codec, text, magic=magic)
+        zeros = compress(codec, bytes(1 << 15))
+        yield f"{codec.name.lower()}-zeros", head(codec) + zeros
+        yield f"{codec.name.lower()}-bomb", head(codec)[:1] + b"\1" + zeros
+        yield f"{codec.name.lower()}-empty", head(codec) + compress(codec, b"")
+    yield "gzip-members", head(Codec.GZIP) + compress(Codec.GZIP, text[:50]) + compress(Codec.GZIP, text[50:])
+    yield "snappy-raw", head(Codec.SNAPPY) + bytes(cramjam.snappy.compress_raw(text))
+    size = lz4.frame.compress(text, store_size=True, content_checksum=True, block_checksum=True)
+    yield "lz4-checksums", head(Codec.LZ4) + size
+    yield "lz4-linked", head(Codec.LZ4) + lz4.frame.compress(text * 9, block_linked=True, block_size=4)
+    yield "zstd-checksum", head(Codec.ZSTD) + zstandard.ZstdCompressor(write_checksum=True).compress(text)
+    stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    yield "zstd-no-size", head(Codec.ZSTD) + stream.compress(text) + stream.flush()
+    yield "none", head(Codec.NONE) + text[:30]
+    yield "unknown", head(Codec.UNKNOWN_5) + text[:30]
+
+
+def head(codec: Codec, magic: int = 2) -> bytes:
+    """Return the first bytes of an input."""
+    return bytes((codec | magic << 3, 0))

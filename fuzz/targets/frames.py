@@ -1,0 +1,301 @@
+"""Requests and responses: bodies of every API in every version, and whole frames.
+
+The first four bytes of an input choose API key, version, kind and fields; what follows is the body, or the frame.
+
+A body, read by one layout:
+
+* The generated decoder gives a value or a :class:`DecodeError` with a reason and a place inside the bytes, and the
+  traced reading gives the same value and end, or the same error at the same field.
+* The nodes of the trace lie inside one another, in the order of the bytes.
+* A projection gives of the value what it was asked for; where it refuses, it says what the full decoder says.
+* Skimming finds the fields at the places of the trace, and the same when the bytes come in pieces.
+* What was decoded can be built, and that decodes to the same value.
+
+A frame: nothing raises, neither decoding nor tracing nor annotating; and what the trace shows lies inside the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from dissectors import apis, wire
+from dissectors.annotate import Annotations, Annotator
+from dissectors.errors import DecodeError
+from dissectors.frames import Body, decode_request, decode_response, trace_body
+from dissectors.headers import request_header_version, response_header_version
+from dissectors.knowledge import Knowledge
+from dissectors.projection import Projection, pick, tree
+from dissectors.records import Limits
+from dissectors.skim import Route, Walk
+from dissectors.trace import Node, Trace
+from dissectors.versioned import Versioned
+from fuzz.target import Input, check
+
+LONGEST = 4096
+
+KEYS = len(apis.NAMES)
+RESPONSE, FRAME, OLDER = 1, 2, 4
+"""Bits of the third byte."""
+
+_LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
+_WANTED = 3
+
+
+def run(data: bytes) -> None:
+    """Read a body, or a frame."""
+    given = Input(data)
+    key, version, kind, salt = (given.number() for _ in range(4))
+    if kind & FRAME:
+        frame(key, version, bool(kind & RESPONSE), given.rest())
+    else:
+        body(layout_of(key, version, kind), salt, given.rest())
+
+
+def layout_of(key: int, version: int, kind: int) -> Versioned:
+    """Return the layout that the first bytes of an input choose."""
+    known = apis.api(key % KEYS)
+    assert known is not None
+    message = known.response if kind & RESPONSE else known.request
+    layout = message[message.nearest(version)]
+    return layout.older[0] if kind & OLDER and layout.older else layout
+
+
+# ---------------------------------------------------------------- bodies
+def body(layout: Versioned, salt: int, data: bytes) -> None:
+    """Read a body in all ways there are, and compare."""
+    traced = layout.trace(data)
+    inside(traced.root, 0, len(data))
+    try:
+        value, end = layout.decode(data)
+    except DecodeError as error:
+        same_error(error, traced, len(data))
+        value, end = None, -1
+    else:
+        check(traced.error is None, "only the trace refuses:", traced.error)
+        check(0 <= end <= len(data), "end", end)
+        check(traced.end == end and same(traced.root.to_value(), value), "trace and decoder differ")
+        built = layout.build(value)
+        again, used = layout.decode(built)
+        check(used == len(built) and same(again, value), "built bytes decode to another value")
+    projected(layout, salt, data, value, end)
+    skimmed(layout, salt, data, traced)
+
+
+def same_error(error: DecodeError, traced: Trace, size: int) -> None:
+    """Check that decoder and trace tell of the same fault, and well."""
+    check(error.reason and "generated decoder" not in error.reason, "reason", error.reason)
+    check(0 <= error.offset <= size, "offset", error.offset, "of", size)
+    check(traced.error is not None, "only the decoder refuses:", error)
+    assert traced.error is not None
+    check(str(traced.error) == str(error), "decoder:", error, "- trace:", traced.error)
+    check(not error.truncated or error.offset <= size, "truncated, but all is there")
+
+
+def inside(node: Node, start: int, end: int) -> None:
+    """Check that a node lies in these bytes, and what is below it in its own, in their order."""
+    check(start <= node.start <= end, node, "begins outside", start, end)
+    check(node.end == -1 or node.start <= node.end <= end, node, "ends outside", start, end)
+    last = end if node.end < 0 else node.end
+    if node.buffer is not None:
+        at, last = 0, len(node.buffer)
+    else:
+        at = node.start
+    for child in node.children or ():
+        inside(child, at, last)
+        at = child.start if child.end < 0 else child.end
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same; NaN, which equals nothing, is the same as NaN."""
+    return bool(one == other) or repr(ordered(one)) == repr(ordered(other))
+
+
+def ordered(value: Any) -> Any:
+    """Return a value with the keys of all dicts in order: tagged fields come in any."""
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in sorted(value, key=str)}
+    return [ordered(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@lru_cache(4096)
+def paths_of(layout: Versioned, *, leaves: bool) -> tuple[str, ...]:
+    """Return the paths of all fields of a layout, or only of its single values."""
+    return tuple(_paths(layout.struct, "", leaves))
+
+
+def _paths(con: wire.WireType, prefix: str, leaves: bool) -> Iterator[str]:
+    if isinstance(con, wire.Array):
+        con = con.element
+    if isinstance(con, wire.NullableStruct):
+        con = con.struct
+    if isinstance(con, wire.Struct):
+        for member in (*con.members, *(con.tagged or {}).values()):
+            path = f"{prefix}{member.name}"
+            if not leaves or isinstance(member.con, wire.Leaf):
+                yield path
+            yield from _paths(member.con, f"{path}.", leaves)
+
+
+@lru_cache(4096)
+def chosen(layout: Versioned, salt: int, *, leaves: bool) -> tuple[str, ...]:
+    """Return some fields of a layout, the same for the same number."""
+    paths = paths_of(layout, leaves=leaves)
+    return tuple(Random(salt).sample(paths, min(len(paths), salt % (_WANTED + 1))))
+
+
+@lru_cache(4096)
+def projection_of(layout: Versioned, salt: int) -> Projection:
+    """Return a projection; making one takes longer than running it."""
+    return Projection(layout, chosen(layout, salt, leaves=False))
+
+
+@lru_cache(4096)
+def route_of(layout: Versioned, salt: int) -> Route:
+    """Return the way to some single values."""
+    return Route.to_fields([layout.struct], chosen(layout, salt, leaves=True))
+
+
+def projected(layout: Versioned, salt: int, data: bytes, value: Any, end: int) -> None:
+    """Compare a projection with the full decoder; ``value`` is None where that refuses."""
+    projection = projection_of(layout, salt)
+    wanted = tree(chosen(layout, salt, leaves=False))
+    try:
+        found = projection.parse(data)
+    except DecodeError as error:
+        check(value is None, "only the projection refuses:", error)
+        try:
+            layout.decode(data)
+        except DecodeError as full:
+            check(str(full) == str(error), "projection:", error, "- decoder:", full)
+    else:
+        check(value is None or same(found, pick(value, wanted)), "the projection has other values")
+    exact = projection.exactly(data)
+    if value is not None and end == len(data) and not layout.older:
+        check(exact is not None and same(exact, pick(value, wanted)), "exact projection has other values")
+
+
+def skimmed(layout: Versioned, salt: int, data: bytes, traced: Trace) -> None:
+    """Compare the places of skimming with those of the trace, and whole bytes with pieces."""
+    route = route_of(layout, salt)
+    wanted = set(chosen(layout, salt, leaves=True))
+    try:
+        spots = route.find(data)
+    except DecodeError as error:
+        check(traced.error is not None or layout.older, "only skimming refuses:", error)
+        check(0 <= error.offset <= len(data), "offset", error.offset)
+        whole: Any = error.reason, error.offset, error.truncated
+    else:
+        whole = [spot[:4] for spot in spots]
+        if traced.error is None and not layout.older:
+            nodes = [(path, node.end, node.value) for path, node in traced.root.walk()]
+            places = [found for found in nodes if _without_indexes(found[0]) in wanted]
+            check(same([(s.path, s.end, s.value) for s in spots], places), "skimming has other places")
+    check(in_pieces(route, data, salt) == whole, "skimming pieces gives something else")
+
+
+def _without_indexes(path: str) -> str:
+    return "".join(part.partition("]")[2] if "]" in part else part for part in path.split("["))
+
+
+def in_pieces(route: Route, data: bytes, salt: int) -> Any:
+    """Return places of fields, or what is wrong, as they are found while the bytes come."""
+    walk, rng, pos = Walk(route), Random(salt), 0
+    end = 0 if route.is_empty else None
+    try:
+        while end is None and pos < len(data):
+            size = rng.choice((1, 2, 3, 7, 50, 400))
+            end = walk.feed(data[pos : pos + size])
+            pos += size
+    except DecodeError as error:
+        return error.reason, error.offset, error.truncated
+    if end is None or end > len(data):
+        return "the bytes end early", len(data), True
+    return [spot[:4] for spot in walk.spots]
+
+
+# ---------------------------------------------------------------- frames
+def frame(key: int, version: int, response: bool, payload: bytes) -> None:
+    """Read a frame as a person would look at it."""
+    complete = bool(version & 0x80)
+    if response:
+        made = decode_response(payload, key % (KEYS + 2), version & 0x7F, complete=complete)
+    else:
+        made = decode_request(payload, complete=complete)
+    for problem in made.problems:
+        check(problem.reason, "a problem without a reason")
+        check(-1 <= problem.offset <= len(payload) + 4, "problem at", problem.offset)
+    for records in (False, True):
+        root = trace_body(made, response=response, records=records, max_records=200)
+        inside(root, 0, len(payload) + 4)
+    annotate(made, response)
+
+
+def annotate(made: Body, response: bool) -> None:
+    """Make a body ready to be shown."""
+    out = Annotations()
+    annotator = Annotator(Knowledge(), limits=_LIMITS)
+    annotator.annotate(made, "response" if response else "request", out, connection=0)
+    for _, problem in out.problems:
+        check(problem.reason, "a problem without a reason")
+
+
+# ---------------------------------------------------------------- seeds
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield a request and a response of every API in its newest version, and some as whole frames."""
+    from fuzz.targets.records import seeds as record_seeds
+    from tests.dissectors.values import Values
+
+    for name, records in record_seeds():
+        for key, version, kind in ((0, 8, 0), (1, 11, RESPONSE)):
+            yield f"{apis.NAMES[key]}-{version}-{name}", with_records(key, version, kind, records[1:])
+    for key in range(KEYS):
+        known = apis.api(key)
+        assert known is not None
+        for kind, message in enumerate((known.request, known.response)):
+            version = message.versions.last
+            data = smallest(message[version], f"{key} {kind}", Values)
+            yield f"{message.name}-{version}", bytes((key, version, kind, 3)) + data
+            if key in (0, 1, 3, 11, 14, 18):
+                header = (
+                    request_header(message, key, version) if not kind else response_header(message, version)
+                )
+                yield (
+                    f"{message.name}-{version}-frame",
+                    bytes((key, version | 0x80, kind | FRAME, 0)) + header + data,
+                )
+
+
+def with_records(key: int, version: int, kind: int, records: bytes) -> bytes:
+    """Return the frame of a Produce request or a Fetch response with one partition."""
+    layout = layout_of(key, version, kind)
+    name, partition = "topic_data", {"index": 0, "records": records}
+    if kind & RESPONSE:
+        name, partition = "responses", {"partition_index": 0, "records": records}
+        topic = {"topic": "orders", "partitions": [partition]}
+    else:
+        topic = {"name": "orders", "partition_data": [partition]}
+    header = (
+        response_header(layout.message, version) if kind else request_header(layout.message, key, version)
+    )
+    return bytes((key, version | 0x80, kind | FRAME, 0)) + header + layout.build({name: [topic]})
+
+
+def smallest(layout: Versioned, seed: str, values: Any, most: int = 600) -> bytes:
+    """Return a message with many fields that is not long."""
+    made = [layout.build(values(f"{seed} {number}").draw(layout.struct)) for number in range(12)]
+    fitting = [data for data in made if len(data) <= most]
+    return max(fitting, key=len) if fitting else min(made, key=len)
+
+
+def request_header(message: Any, key: int, version: int) -> bytes:
+    """Return the header of a request."""
+    start = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big") + b"\0\3app"
+    return start + b"\0" * (request_header_version(message, version) == 2)
+
+
+def response_header(message: Any, version: int) -> bytes:
+    """Return the header of a response."""
+    return (7).to_bytes(4, "big") + b"\0" * response_header_version(message, version)

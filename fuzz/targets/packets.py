@@ -1,0 +1,137 @@
+"""What the targets of capture files share: reading bytes as a capture, and all that came of it. Not a target itself."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import json
+
+from captures.exchanges import Capture, ExchangeReader
+from captures.packets import CaptureError, PacketBlock, open_source
+from captures.packets.reader import BLOCK_SIZE
+from dissectors.records import Limits
+from fuzz.target import check
+from tests.captures.packets.kit import Read, read
+
+COLUMNS = (
+    "number",
+    "time",
+    "src",
+    "dst",
+    "seq",
+    "ack",
+    "flags",
+    "window",
+    "offset",
+    "length",
+    "captured",
+    "interface",
+)
+_LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
+_SMALL_BLOCKS = (256, 900, 3000)  # no block is smaller than the first
+
+T = TypeVar("T")
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="kproxy-fuzz-")
+
+
+def on_disk(data: bytes, use: Callable[[Path], T]) -> T:
+    """Write bytes to a file, and give it back when it was used."""
+    path = Path(_folder().name) / "capture"
+    path.unlink(missing_ok=True)  # an earlier one may still be mapped
+    path.write_bytes(data)
+    try:
+        return use(path)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def small_block(number: int) -> int:
+    """Return one of the small block sizes."""
+    return _SMALL_BLOCKS[number % len(_SMALL_BLOCKS)]
+
+
+def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[Read, dict[str, Any]] | None:
+    """Read a capture up to its streams; None if it is none.
+
+    Whatever the streams lack must be a gap: :meth:`Read.stream` checks that segments and gaps tile each of them.
+    """
+    try:
+        return on_disk(data, lambda path: _packets(path, block_size))
+    except CaptureError as error:
+        check(error.reason, "an error without a reason")
+        return None
+
+
+def _packets(path: Path, block_size: int) -> tuple[Read, dict[str, Any]]:
+    got = read(path, block_size)
+    connections = got.assembler.connections
+    found: dict[str, Any] = {name: got.column(name).tolist() for name in COLUMNS}
+    text = cache(got.reader.addresses.text)
+    for name in ("src", "dst"):  # endpoints are numbered as they are met, block by block
+        found[name] = [text(endpoint) for endpoint in found[name]]
+    found["comments"] = {number: text for each in got.blocks for number, text in comments(each).items()}
+    found["statistics"] = asdict(got.reader.statistics)
+    found["streams"] = [got.stream(stream) for stream in range(len(connections.streams))]
+    found["gaps"] = sorted(got.gaps())
+    payload = sum(found["captured"])
+    held = sum(map(len, found["streams"]))
+    check(held <= payload, "streams hold", held, "bytes, the packets have", payload)
+    check(
+        all(0 <= has <= wire for has, wire in zip(found["captured"], found["length"], strict=True)),
+        "captured",
+    )
+    for index in range(len(connections)):
+        check(connections[index].closed, "connection", index, "is not closed")
+    return got, found
+
+
+def comments(block: PacketBlock) -> dict[int, str]:
+    """Return the comments of a block's packets."""
+    return dict(block.comments)
+
+
+def same(one: dict[str, Any], other: dict[str, Any], *what: object) -> None:
+    """Check that two readings of a capture found the same."""
+    for name, value in one.items():
+        check(value == other[name], *what, "give another", name)
+
+
+def exchanges(data: bytes, block_size: int = BLOCK_SIZE, kind: type[Capture] = Capture) -> Any:
+    """Read a capture up to its exchanges; return what was found, None if it is no capture."""
+    try:
+        return on_disk(data, lambda path: _exchanges(path, block_size, kind))
+    except CaptureError as error:
+        check(error.reason, "an error without a reason")
+        return None
+
+
+def _exchanges(path: Path, block_size: int, kind: type[Capture]) -> Any:
+    capture = kind(open_source(str(path)), block_size)
+    capture.read()
+    table = capture.table
+    rows = []
+    for index in table.order().tolist():
+        row = table.row(index)
+        row["client_id"] = table.client_ids[row["client_id"]] if row["client_id"] >= 0 else None
+        rows.append(row)
+    if kind is Capture and block_size == BLOCK_SIZE:
+        shown(capture)
+    return rows, sorted(map(repr, capture.skipped)), capture.foreign
+
+
+def shown(capture: Capture) -> None:
+    """Decode all exchanges of a capture, as for the screen and for programs."""
+    reader = ExchangeReader(capture, limits=_LIMITS)
+    for number, exchange in enumerate(reader, 1):
+        check(exchange.number == number, "exchange", exchange.number, "in the place of", number)
+        check(exchange.api and all(isinstance(part, str) for part in exchange.gist), "exchange", number)
+        json.encode(exchange.to_json())

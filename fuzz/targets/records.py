@@ -1,0 +1,160 @@
+"""Records fields: message sets of magic 0 and 1, record batches, every codec.
+
+The first byte of an input says whether the field is aligned; what follows is the field.
+
+* Nothing raises. Every problem has a reason and a place inside the field.
+* Batches follow one another without a gap; a field cut short has the first batches of the whole.
+* Columns and records of a batch have the same values and the same problems.
+* No more records and bytes come out of a batch than its limits allow.
+* The traced reading lies inside the field, or inside what was decompressed, and has the problems of the other readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from zlib import crc32
+
+from dissectors.errors import DecodeError
+from dissectors.records import (
+    Batch,
+    Codec,
+    Columns,
+    Limits,
+    Record,
+    RecordSet,
+    Span,
+    build_batch,
+    columns,
+    record_set,
+    trace_records,
+)
+from fuzz.target import Input, check
+
+LONGEST = 4096
+
+LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
+_TRACED = 300
+
+
+def run(data: bytes) -> None:
+    """Read a field in all ways there are, and compare."""
+    given = Input(data)
+    aligned = not given.number() & 1
+    field = given.rest()
+    found = record_set(field, aligned=aligned)
+    tiled(found, len(field))
+    if aligned:
+        cut = crc32(field) % (len(field) + 1)
+        first = record_set(field[:cut])
+        places = [(batch.start, batch.end, batch.magic) for batch in found]
+        check(
+            [(batch.start, batch.end, batch.magic) for batch in first] == places[: len(first)], "cut at", cut
+        )
+        check(len(first) == sum(end <= cut for _, end, _ in places), "batches lost by a cut at", cut)
+    problems: list[DecodeError] = []
+    for batch in found:
+        problems += read(batch, len(field))
+    traced = trace_records(field, LIMITS, max_records=_TRACED, aligned=aligned)
+    check(told(traced.problems) == told([*problems, *found.problems]), "the trace has other problems")
+    spans_inside(traced.spans, 0, len(field))
+
+
+def tiled(found: RecordSet, size: int) -> None:
+    """Check that every byte of a field is accounted for once."""
+    at = found.leading
+    for batch in found:
+        check(batch.start == at and batch.end > at, batch, "does not begin at", at)
+        at = batch.end
+    if found.trailing is not None:
+        check(found.trailing.start == at, "the incomplete entry does not begin at", at)
+        at += found.trailing.size
+    check(at == size or found.problems, "nothing is said of the bytes from", at)
+    check(len(found.problems) <= 1, "problems", found.problems)
+    located(found.problems, size)
+
+
+def located(problems: Any, size: int) -> None:
+    """Check that problems have a reason and a place."""
+    for problem in problems:
+        check(problem.reason, "a problem without a reason")
+        check(problem.offset >= -1, "a problem at", problem.offset)
+        check(
+            "decompressed" in str(problem) or problem.offset <= size, "a problem at", problem.offset, problem
+        )
+
+
+def told(problems: Any) -> list[tuple[str, int]]:
+    """Return what problems say."""
+    return [(problem.reason, problem.offset) for problem in problems]
+
+
+def read(batch: Batch, size: int) -> tuple[DecodeError, ...]:
+    """Read a batch as records and as columns; return its problems."""
+    check(batch.crc_valid in (True, False), "checksum")
+    check(repr(batch), "no repr")
+    records, problems = batch.read(LIMITS)
+    located(problems, size)
+    check(len(records) <= LIMITS.max_records, len(records), "records")
+    held = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+    check(held <= LIMITS.bound(batch.size) + batch.size, held, "bytes of records")
+    table = columns(batch, LIMITS)
+    check(told(table.problems) == told(problems), "columns have other problems:", table.problems, problems)
+    check(table.offset.tolist() == [record.offset for record in records], "columns have other offsets")
+    check(table.timestamp.tolist() == [record.timestamp for record in records], "columns have other times")
+    check(cut(table, "key") == [record.key for record in records], "columns have other keys")
+    check(cut(table, "value") == [record.value for record in records], "columns have other values")
+    check(table.headers_count.tolist() == [len(record.headers) for record in records], "columns: headers")
+    return problems
+
+
+def cut(table: Columns, name: str) -> list[bytes | None]:
+    """Return the keys or values that columns tell the places of."""
+    starts, sizes = getattr(table, f"{name}_start").tolist(), getattr(table, f"{name}_length").tolist()
+    return [None if size < 0 else table.data[at : at + size] for at, size in zip(starts, sizes, strict=True)]
+
+
+def spans_inside(spans: Any, start: int, end: int) -> None:
+    """Check that spans lie in these bytes, in their order, and what is below them in theirs."""
+    for span in spans:
+        check(
+            start <= span.start <= span.end <= end, "span", span.name, span.start, span.end, "of", start, end
+        )
+        start = span.end
+        below(span)
+
+
+def below(span: Span) -> None:
+    """Check what is below a span."""
+    if span.buffer is None:
+        spans_inside(span.children, span.start, span.end)
+    else:
+        check(len(span.buffer) <= LIMITS.max_bytes, "decompressed", len(span.buffer))
+        spans_inside(span.children, 0, len(span.buffer))
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield batches and message sets of every codec, control records, and several in one field."""
+    rows = [
+        Record(5, 1_700_000_000_000, b"key", b"value", (("trace", b"1"), ("none", None))),
+        Record(6, 1_700_000_000_003, None, b"v" * 70),
+        Record(200, 1_699_999_999_000, b"", None),
+    ]
+    plain = [row._replace(headers=()) for row in rows]
+    for codec in list(Codec)[:5]:
+        yield f"v2-{codec.name.lower()}", b"\0" + build_batch(rows, codec=codec)
+        for magic in (0, 1):
+            if codec != Codec.ZSTD:
+                made = build_batch(plain, magic=magic, codec=codec)  # type: ignore[arg-type]  # 0 or 1
+                yield f"v{magic}-{codec.name.lower()}", b"\0" + made
+    marker = [Record(9, 1_700_000_000_000, b"\0\0\0\1", b"\0\0\0\0\0\7")]
+    yield (
+        "control",
+        b"\0" + build_batch(marker, producer_id=7, producer_epoch=1, transactional=True, control=True),
+    )
+    yield "log-append", b"\0" + build_batch(rows, timestamp_type="log_append")
+    two = build_batch(rows[:1]) + build_batch(rows[1:2], codec=Codec.LZ4)
+    yield "several", b"\0" + two + build_batch(plain[:1], magic=1) + two[:70]
+    yield "unaligned", b"\1" + two[30:]
+    yield "empty", b"\0"
+    yield "padding", b"\0" + b"\xff" * 8 + b"\0\0\0\x3d" + bytes(26)

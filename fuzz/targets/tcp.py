@@ -1,0 +1,199 @@
+"""TCP streams and exchanges: a conversation cut into packets, and what networks and captures do to these.
+
+The first byte of an input chooses block size and seeds, then come steps of the conversation up to a zero byte, and then
+a byte or two for each packet: how long it is, and what happens to it (nothing, sent twice, late, lost, cut by the
+snapshot length, bytes changed, sent again with other bytes or other edges, a reset).
+
+* Nothing raises; segments and gaps tile every stream, and no stream has more bytes than its packets brought.
+* How much is read at a time changes nothing; nor does which of the two ways through framing and pairing is taken.
+* If packets were only cut, repeated and delayed, the exchanges are those of the conversation, and nothing is missing.
+* Every exchange can be decoded, annotated and told in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from captures.packets import ACK, FIN, RST
+from captures.packets.reader import BLOCK_SIZE
+from dissectors.apis import api
+from fuzz.target import Input, check
+from fuzz.targets import packets
+from tests.captures.exchanges.talk import Talk, Thorough
+from tests.captures.packets.kit import MS, Conversation, Record, pcap
+
+LONGEST = 1024
+SECONDS = 20
+
+_MOST_PACKETS = 60
+_MOST_MESSAGES = 20
+_LATE = 4
+"""Packets that a late one lets pass."""
+_VERSIONS = ((0, 3), (0, 8), (0, 12), (1, 12), (3, 1), (3, 9), (12, 4), (18, 3), (36, 0), (60, 0))
+
+
+@dataclass
+class Wire:
+    """The packets of a conversation as they are captured.
+
+    :ivar harmed: something happened to them that a receiver could not make good from these packets
+    """
+
+    conversation: Conversation = field(default_factory=Conversation)
+    late: list[tuple[int, Record]] = field(default_factory=list)
+    sent: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
+    harmed: bool = False
+
+    def put(self, from_client: bool, position: int, payload: bytes, fate: int) -> None:
+        """Send a packet, and let something happen to it."""
+        wire, others = self.conversation, self.sent[not from_client]
+        record = wire.send(position, payload, ack=others, from_client=from_client)
+        match fate:
+            case 1 if wire.records:  # sent twice
+                wire.send(position, payload, ack=others, from_client=from_client)
+            case 2:  # late
+                wire.records.remove(record)
+                self.late.append((len(wire.records) + _LATE, record))
+            case 3:  # sent again, with the half of it
+                half = len(payload) // 2
+                wire.send(position + half, payload[half:], ack=others, from_client=from_client)
+            case 4:
+                wire.records.remove(record)
+                self.harmed = True
+            case 5:  # cut by the snapshot length
+                record.wire = len(record.frame)
+                record.frame = record.frame[: 54 + len(payload) // 2]
+                self.harmed = True
+            case 6:  # other bytes
+                self.harmed = True
+                frame = bytearray(record.frame)
+                frame[-1 - position % max(len(payload), 1)] ^= 1 << position % 8
+                record.frame = bytes(frame)
+            case 7:
+                self.harmed = True
+                flags = (RST | ACK, FIN | ACK, RST)[position % 3]
+                wire.put(from_client, position + position % 5, others, flags, payload[: position % 3])
+        self.arrive()
+
+    def arrive(self, at_once: bool = False) -> None:
+        """Let late packets come whose time it is."""
+        for item in list(self.late):
+            due, record = item
+            if at_once or len(self.conversation.records) >= due:
+                self.late.remove(item)
+                self.conversation.now += MS
+                record.time = self.conversation.now
+                self.conversation.records.append(record)
+
+
+def run(data: bytes) -> None:
+    """Make the capture and read it in all ways."""
+    given = Input(data)
+    chosen = given.number()
+    talk = talk_of(given)
+    wire = wire_of(given, talk, handshake=not chosen & 4)
+    wire.harmed |= bool(chosen & 4)
+    capture = pcap(list(wire.conversation.records), nano=True)
+    small = packets.small_block(chosen)
+    found = packets.packets(capture)
+    assert found is not None
+    whole = packets.exchanges(capture)
+    if chosen & 16:  # either of these for each input, as both take their time
+        again = packets.packets(capture, small)
+        assert again is not None
+        packets.same(found[1], again[1], "blocks of", small, "bytes")
+    else:
+        check(packets.exchanges(capture, small) == whole, "blocks of", small, "bytes give other exchanges")
+    thorough = packets.exchanges(capture, small if chosen & 8 else BLOCK_SIZE, Thorough)
+    check(thorough == whole, "the thorough way gives other exchanges")
+    if not wire.harmed:
+        right(talk, found[1], whole)
+
+
+def right(talk: Talk, found: dict[str, Any], whole: Any) -> None:
+    """Check that everything that was said is there."""
+    sent = {side: b"".join(data for whose, data in talk.messages if whose is side) for side in (True, False)}
+    streams = found["streams"]
+    check(not found["gaps"], "gaps:", found["gaps"])
+    if streams:
+        check(streams == [sent[True], sent[False]], "the streams hold other bytes")
+    rows, skipped, foreign = whole
+    check(not skipped and not foreign, "not understood:", skipped, foreign)
+    names = (
+        "connection",
+        "api_key",
+        "version",
+        "correlation_id",
+        "client_id",
+        "request_size",
+        "response_size",
+        "flags",
+    )
+    # late packets change their order
+    got = sorted((tuple(row[name] for name in names) for row in rows), key=lambda each: each[3])
+    check(got == [tuple(each) for each in talk.exchanges], "exchanges", got, "of", talk.exchanges)
+
+
+def talk_of(given: Input) -> Talk:
+    """Read what is said."""
+    talk, number = Talk(0), 0
+    while (what := given.number()) and len(talk.messages) < _MOST_MESSAGES:
+        number += 1
+        size = given.number()
+        body = given.take(size) if what & 0x40 else bytes(size)
+        kind = what & 3
+        if kind == 1:
+            key, version = _VERSIONS[what >> 2 & 7]
+            if key:
+                talk.ask(number, body, key=key, version=version, client_id="consumer-1")
+            else:
+                talk.produce(number, size % 3 - 1, version)
+        elif kind == 2 and talk.in_flight:
+            talk.answer(body)
+        elif kind == 3 and what & 0x80:
+            for _ in range(size % 5):
+                talk.exchange(number, body=body, client_id="consumer-1")
+                number += 1
+        else:
+            talk.exchange(number, body=body, client_id="consumer-1", key=18, version=3)
+    return talk
+
+
+def wire_of(given: Input, talk: Talk, *, handshake: bool) -> Wire:
+    """Cut what is said into packets."""
+    wire = Wire()
+    if handshake:
+        wire.conversation.handshake()
+    for from_client, data in talk.messages:
+        start = 0
+        while start < len(data) and len(wire.conversation.records) < _MOST_PACKETS:
+            what = given.number()
+            size = len(data) if what & 1 else 1 + given.number()
+            piece = data[start : start + size]
+            wire.put(from_client, wire.sent[from_client], piece, what >> 1 & 7 if what & 0x10 else 0)
+            wire.sent[from_client] += len(piece)
+            start += size
+        wire.harmed |= start < len(data)
+    wire.arrive(at_once=True)
+    return wire
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield conversations with one fate each, with real bodies, and one that begins in the middle."""
+    said = bytes((1 | 5 << 2, 40, 2, 9, 3 | 0x80, 3, 1, 1, 2, 0, 3, 12, 0))
+    for fate, name in enumerate(("whole", "twice", "late", "again", "lost", "cut", "changed", "ended")):
+        happens = bytes((0x10 | fate << 1, 19, 0, 50, 1)) if fate else bytes((1, 0, 20))
+        yield name, b"\0" + said + happens * 4
+        yield f"{name}-small", b"\1" + said + bytes((0, 10)) * 3 + happens + bytes((0, 6)) * 9
+    yield "middle", b"\4" + said + bytes((0, 60, 1, 1))
+    heartbeat = api(12)
+    assert heartbeat is not None
+    asked = heartbeat.request[4].build({"group_id": "orders", "generation_id": 7, "member_id": "m"})
+    answered = heartbeat.response[4].build({"error_code": 27})
+    body = bytes((0x41 | 6 << 2, len(asked) + 1)) + b"\0" + asked
+    yield (
+        "heartbeat",
+        b"\0" + body + bytes((0x42, len(answered) + 1)) + b"\0" + answered + b"\0" + bytes((0, 9)) * 6,
+    )

@@ -1,0 +1,139 @@
+"""TLS connections: records, handshakes and key logs, with and without the right keys.
+
+An input is a byte of choices, a key log, and steps: a byte that says whose and what it is, and what belongs to it.
+
+* Nothing raises, neither for records nor for lines of the key log.
+* Decrypted bytes of a side are counted without a gap; a loss that is told lies in the stream.
+* After it stopped, a side says no more. At the end nothing waits.
+* Where nothing is missing, it does not matter how the bytes are cut into pieces.
+* What is held is bounded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from captures.packets.tls import (
+    Event,
+    KeyLog,
+    Limits,
+    Missing,
+    Plain,
+    Stopped,
+    TlsConnection,
+    is_client_hello,
+    looks_like_tls,
+)
+from dissectors.conversation import Side
+from fuzz.target import Input, check, chunk
+
+LONGEST = 12288
+SECONDS = 20
+
+_SIDES = (Side.CLIENT, Side.BROKER)
+_MOST_WAITING = 4096
+_MOST_HELD = _MOST_WAITING + (1 << 16)
+
+#: whose it is, and bytes, how many bytes are missing, or None: that side ends
+Step = tuple[Side, bytes | int | None]
+
+
+def run(data: bytes) -> None:
+    """Feed a connection, whole and in pieces."""
+    given = Input(data)
+    chosen, keys = given.number(), given.chunk()
+    steps: list[Step] = []
+    while given:
+        what = given.number()
+        side = _SIDES[what & 1]
+        match what >> 1 & 3:
+            case 0 | 1:
+                steps.append((side, given.chunk()))
+            case 2:
+                steps.append((side, 1 + given.number(2)))
+            case _:
+                steps.append((side, None))
+    whole = feed(steps, keys, chosen)
+    told(whole, steps)
+    if not chosen & 2 and all(isinstance(what, bytes) for _, what in steps):
+        size = 1 + chosen % 50
+        pieces: list[Step] = []
+        for side, what in steps:
+            assert isinstance(what, bytes)
+            pieces += [(side, what[at : at + size]) for at in range(0, len(what), size)]
+        again = feed(pieces, keys, chosen)
+        for side in _SIDES:
+            one, other = ([each for each in events if each.side is side] for events in (whole, again))
+            check(one == other, "pieces of", size, "bytes give other events of the", side.value)
+
+
+def feed(steps: list[Step], keys: bytes, chosen: int) -> list[Event]:
+    """Return all that a connection says. With a bit of the choices its keys come late."""
+    late = bool(chosen & 2)
+    keylog = KeyLog(growing=late)
+    if not late:
+        keylog.add(keys)
+    tls = TlsConnection(None if chosen & 4 else keylog, Limits(_MOST_WAITING) if chosen & 8 else None)
+    events: list[Event] = []
+    for number, (side, what) in enumerate(steps):
+        if isinstance(what, bytes):
+            check(looks_like_tls(what[:64]) in (True, False, None), "looks like TLS?")
+            check(is_client_hello(what[:64]) in (True, False, None), "is a ClientHello?")
+            events += tls.receive(side, what)
+        elif what is None:
+            events += tls.close(side)
+        else:
+            events += tls.gap(side, what)
+        check(not chosen & 8 or tls.held <= _MOST_HELD, "held:", tls.held)
+        if late and number == len(steps) // 2 and keylog.add(keys):
+            events += tls.retry()
+    for side in _SIDES:
+        events += tls.close(side)
+    events += tls.finish()
+    check(not tls.waiting, "something waits after the end")
+    check(tls.info.summary(), "nothing to be said about it")
+    return events
+
+
+def told(events: list[Event], steps: list[Step]) -> None:
+    """Check that each side tells its bytes and losses in their order."""
+    for side in _SIDES:
+        mine = [each for each in events if each.side is side]
+        total = sum(
+            len(what) if isinstance(what, bytes) else what or 0 for whose, what in steps if whose is side
+        )
+        position = 0
+        for each in mine:
+            if isinstance(each, Plain):
+                check(
+                    each.position == position, "decrypted bytes at", each.position, "are told as at", position
+                )
+                position += len(each.data)
+            if isinstance(each, Plain | Missing):
+                check(0 <= each.start < each.end <= total, side, each.start, each.end, "of", total)
+        stops = [number for number, each in enumerate(mine) if isinstance(each, Stopped)]
+        check(stops in ([], [len(mine) - 1]), side, "says more after it stopped")
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield the beginnings of connections that OpenSSL made for the tests, keys early and late, and hellos by hand."""
+    for path in sorted((Path(__file__).parents[2] / "tests" / "data" / "tls").glob("*.txt")):
+        keys, steps = [], b""
+        for line in path.read_text(encoding="ascii").splitlines():
+            kind, _, rest = line.partition(" ")
+            if kind == "key":
+                keys.append(rest)
+            elif kind != "#" and len(steps) + len(rest) // 2 < 6000:
+                steps += bytes((_SIDES.index(Side(kind)),)) + chunk(bytes.fromhex(rest))
+        log = chunk("\n".join(keys).encode() + b"\n")
+        yield path.stem, b"\x31" + log + steps
+        yield f"{path.stem}-late", b"\x0a" + log + steps
+    hello = bytes.fromhex("0303") + bytes(32) + b"\0" + bytes.fromhex("0002130101000000")
+    record = struct.pack(">BHHB", 22, 0x0301, len(hello) + 4, 1) + len(hello).to_bytes(3, "big") + hello
+    yield "hello", b"\1" + chunk(b"") + b"\0" + chunk(record) + b"\1" + chunk(bytes.fromhex("15030300020228"))
+    lines = (
+        b"CLIENT_RANDOM " + b"0a" * 32 + b" " + b"0b" * 48 + b"\nRSA Session-ID:0c0d Master-Key:" + b"0e" * 48
+    )
+    yield "key-log", b"\1" + chunk(lines + b"\n# comment\nCLIENT_HANDSHAKE_TRAFFIC_SECRET 00 11\n")

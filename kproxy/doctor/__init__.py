@@ -1,0 +1,13 @@
+"""What this installation can do: each module here looks at one part, :func:`examine` at all of them.
+
+Everything is tried, not guessed: a sample is read, an interface is opened, each cipher is made, Java is asked for its
+version. A part that fails in a way nobody expected is told as broken and hides no other. Heavy packages are imported
+by the checks that are about them.
+"""
+
+from __future__ import annotations
+
+from kproxy.doctor.check import Check, State
+from kproxy.doctor.examination import AREAS, Examination, examine
+
+__all__ = ["AREAS", "Check", "Examination", "State", "examine"]

@@ -1,0 +1,43 @@
+"""Optional packages, by the extras of kproxy that ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kproxy.doctor.check import Check, State
+from kproxy.doctor.installed import install_command, requirements
+
+PURPOSES = {
+    "parquet": "Parquet files (kproxy export)",
+    "metrics": "Prometheus metrics (kproxy proxy --metrics)",
+    "spark": "captures as tables on Apache Spark (kproxy tables)",
+    "connect": "Spark on a server (kproxy tables --remote)",
+    "report": "pages of pictures made of tables (kproxy report)",
+    "fuzz": "fuzzing, in a clone of the repository",
+    "jdk": "a Java for Spark where there is none",
+}
+"""What each extra is for; one without a text is told by its name."""
+
+_ELSEWHERE = ("jdk",)  # looked at with Java
+
+
+def checks() -> Iterator[Check]:
+    """Look at each extra."""
+    wanted = {each.extra: None for each in requirements() if each.extra is not None}
+    for extra in wanted:
+        if extra not in _ELSEWHERE:
+            yield extra_check(extra)
+    if not wanted:
+        about = "Extras are not known without kproxy's metadata"
+        yield Check("extras", State.LIMITED, "kproxy is not installed", about, install_command("-e", "."))
+
+
+def extra_check(extra: str) -> Check:
+    """Look at what one extra asks for."""
+    asked = [each for each in requirements() if each.extra == extra]
+    found = ", ".join(f"{each.name} {each.installed or '-'}" for each in asked)
+    if all(each.fits for each in asked):
+        return Check(extra, State.OK, found)
+    old = [f"{each.name} has to be {each.bounds}" for each in asked if each.installed and not each.fits]
+    about = "; ".join([f"Needed for {PURPOSES.get(extra, extra)}", *old])
+    return Check(extra, State.MISSING, found, about, install_command(f"kproxy[{extra}]"))

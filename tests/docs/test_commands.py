@@ -1,0 +1,257 @@
+"""Every command in the documentation: kproxy takes it, and it does what it is shown for.
+
+What can be run without a network, brokers, root or a terminal is run, on the sample that comes with kproxy under the
+names that the pages use. What cannot is listed here with its reason, and read by kproxy all the same: a command, an
+option or a value that is not there fails.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from dissectors.apis import api
+from docs.tools.markdown import Block
+from tests.docs.shell import PAGES, Done, all_code, arguments, lay_out, lines, page, run, taken
+
+NOT_RUN = {
+    r"^sudo (?!podman)": "takes root",
+    r"^ssh |^rsync ": "takes another host",
+    r"^dumpcap |^tcpdump ": "takes the privilege to capture, and goes on until Ctrl-C",
+    r"^kubectl ": "takes a cluster",
+    r"^(sudo )?(docker|podman) ": "takes a container engine: tests/packaging/test_container.py",
+    r"^kproxy proxy\b": "takes brokers, and goes on until Ctrl-C",
+    r"^kproxy (attach|ctl)\b": "takes a running proxy",
+    r"^kproxy replay\b": "takes brokers",
+    r"^kproxy tables .*--(master|remote) ": "takes a cluster",
+    r"^kproxy report .*--open": "shows a browser",
+    r"^kproxy .*(--follow|-F)\b": "goes on until Ctrl-C",
+    r"^python3 -m venv ": "takes a package index; the gate runs these lines",
+    r"^(pipx|uv|pip) |^python -m build|^~/kproxy/bin/pip ": "takes a package index",
+    r"^~/kproxy/bin/kproxy sniff": "takes the privilege to capture",
+    r"^EXTRAS=|^/opt/kproxy|^apt-get |^useradd ": "the container recipe: tests/packaging/test_container.py",
+    r"^python -m fuzz ": "goes on for its time, with atheris; tests/fuzz runs its targets without",
+    r"^man |^export MANPATH": "takes a manual that is installed: tests/docs/test_man.py",
+    r"^eval ": "is for the shell that one sits at",
+    r"^spark-submit |^PYSPARK_PYTHON=|^environment/bin/": "takes a cluster",
+    r"^mvn |^java |^export JAVA_TOOL_OPTIONS|^node |^NODE_OPTIONS|^ldd |^cc |^SSLKEYLOGFILE": (
+        "other programs and brokers; tests/lanes/tls.py and tls_attach.py run them"
+    ),
+    r"^(nft|iptables|ip) ": "takes root",
+}
+"""Lines that are not run, with the reason."""
+
+OTHERS = {"cp", "duckdb", "echo", "editcap", "jq", "tshark", "zcat"}
+"""Programs that lines which are run may use beside kproxy. Where one is not installed, the test says so."""
+
+FOLDERS = {
+    "/var/tmp/ring": "ring",
+    "/captures/2026-11-*": "ring/kafka_*",
+    "/captures": "ring",
+    "/data/kafka": "tables",
+}
+"""Folders that the pages name, and those of the test in their place."""
+
+STANDS_FOR = {
+    **FOLDERS,
+    "big.pcap -o tables": "kafka.pcap -o some",
+    "orders-3@120": "r2-java_eager_range-3@1",
+    "orders-app-4f1c...": "m1-b4cacd93-cf32-4f5f-9e0f-8a3974052045",
+    "--topic orders": "--topic r2-java_eager_range",
+    "--group orders": "--group gr2-java_eager_range",
+    "--key customer-17": "--key k9",
+    "order 4711": "40",
+    "follow 'orders-*'": "follow 'm*'",
+    "-c 'orders-*'": "-c 'm*'",
+    "orders-app": "m3",
+    "app-1": "m3",
+    "10.0.0.7": "127.0.0.1",
+    "09:00..09:10": "09:51:00..09:51:15",
+    "09:14..09:20": "09:51:15..09:51:30",
+    "--from 09:10 --to 09:20": "--from 09:51:20 --to 09:51:30",
+    "--from 03:10:00 --to 03:20:00": "--from 09:51:20 --to 09:51:30",
+    "group == billing": "group == gr2-java_eager_range",
+    "topic == orders": "topic == r2-java_eager_range",
+    "error and ~t orders": "error and ~g range",
+    "-g billing -g 'orders-*'": "-g 'gr*'",
+    "~/.config/fish/completions/": "",
+    'client ~ "^orders-"': 'client ~ "^orders-|broker"',
+}
+"""What the pages say for an example, and what the sample has in its place."""
+
+COMES_LATER: dict[str, str] = {}
+
+
+def pages(names: list[str]) -> list[Any]:
+    """Return pages as parameters; what comes later fails until it is there, and has to be taken from the list then."""
+    return [
+        pytest.param(name, marks=pytest.mark.xfail(reason=COMES_LATER[name])) if name in COMES_LATER else name
+        for name in names
+    ]
+
+
+def reason(line: str) -> str:
+    """Return why a line is not run; empty if it is."""
+    return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, line)), "")
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("samples")
+    lay_out(made)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.setenv("TZ", "UTC")  # examples have times of day
+        time.tzset()
+        yield tmp_path
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    "name", pages([name for name in PAGES if any(any(arguments(line)) for line in all_code(name))])
+)
+def test_commands_are_taken(name: str, folder: Path) -> None:
+    for file in (
+        "client.properties",
+        "c.properties",
+        "chain.pem",
+        "key.pem",
+    ):  # click looks whether they are there
+        (folder / file).touch()
+    (folder / "tables").mkdir()
+    for line in all_code(name):
+        for command in arguments(replaced(line, FOLDERS)):
+            try:
+                taken(command)
+            except click.UsageError as error:
+                pytest.fail(f"kproxy {shlex.join(command)}: {error.format_message()}")
+
+
+@pytest.mark.parametrize(
+    "name", pages([name for name in PAGES if any(not reason(line.text) for line in lines(name))])
+)
+def test_commands_do_what_they_are_shown_for(name: str, samples: Path, folder: Path) -> None:
+    shutil.copytree(samples, folder, dirs_exist_ok=True)
+    missing = set()
+    for line in lines(name):
+        if reason(line.text):
+            continue
+        before = set(folder.rglob("*"))
+        done = run(replaced(line.text, STANDS_FOR))
+        expected = {0, 4} if "--fail-on" in line.text else {0}
+        assert done.code in expected, (line.text, done)
+        made = set(folder.rglob("*")) - before
+        silent = line.text.startswith("cp ") or "select(" in line.text  # jq may find nothing to select
+        assert done.output or done.missing or made or silent, f"{line.text} does nothing"
+        if line.output:
+            shown_in(line.output, done)
+        missing |= {done.missing} - {""}
+    if missing:
+        pytest.skip(f"all was run but what needs {', '.join(sorted(missing))}, not installed here")
+
+
+def replaced(line: str, words: Mapping[str, str]) -> str:
+    """Return a line with other words in the place of some."""
+    return re.sub("|".join(map(re.escape, words)), lambda found: words[found[0]], line)
+
+
+def shown_in(output: str, done: Done) -> None:
+    """Hold what a page shows to what was printed: ``...`` is for what is left out, lines may break elsewhere."""
+    printed, place = " ".join(f"{done.output} {done.errors}".split()), 0
+    for part in re.split(r"^\.\.\.$|\.\.\.$", output, flags=re.MULTILINE):
+        text = " ".join(part.split())
+        found = printed.find(text, place)
+        assert found >= 0, f"not printed, or not there: {text}"
+        place = found + len(text)
+
+
+def test_every_line_is_run_or_said_not_to_be() -> None:
+    unknown = [
+        (name, line.text)
+        for name in PAGES
+        if name not in COMES_LATER
+        for line in lines(name)
+        if not reason(line.text) and line.text.split()[0] not in {"kproxy", *OTHERS}
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("pattern", NOT_RUN)
+def test_what_is_not_run_is_there(pattern: str) -> None:
+    assert any(re.search(pattern, line.text) for name in PAGES for line in lines(name))
+
+
+def test_commands_are_found() -> None:
+    found = [shlex.join(command) for name in PAGES for line in all_code(name) for command in arguments(line)]
+    assert len(found) > 150
+    assert "groups --follow -" in found
+    assert "ctl status" in found
+    assert len([line for name in PAGES for line in lines(name) if not reason(line.text)]) > 80
+    assert any(line.output for line in lines("tutorial.md"))
+
+
+def test_what_kproxy_does_not_take_is_noticed() -> None:
+    with pytest.raises(click.UsageError):
+        taken(["groups", "--grup", "orders", "kafka.pcap"])
+    with pytest.raises(click.UsageError):
+        taken(["grups", "kafka.pcap"])
+    with pytest.raises(AssertionError, match="not printed"):
+        shown_in("3 findings\n...\n4 findings\n", Done(0, "3 findings: one, 5 findings", ""))
+
+
+PYTHON = [(name, block) for name in PAGES for block in page(name).blocks() if block.language == "python"]
+ALONE = {"../README.md", "columns.md", "export.md"}
+"""Pages whose Python needs nothing but a capture; that of others talks to a proxy, or is a part of a client."""
+
+
+@pytest.mark.parametrize(("name", "block"), PYTHON, ids=[f"{name}:{block.line}" for name, block in PYTHON])
+def test_python_runs(name: str, block: Block, samples: Path, folder: Path) -> None:
+    code = compile(block.text, f"{name}:{block.line}", "exec")
+    if name not in ALONE:
+        return
+    shutil.copytree(samples, folder, dirs_exist_ok=True)
+    if name == "export.md":
+        pytest.importorskip("pyarrow")
+        for line in lines(name):  # what it reads, a command above has written
+            if ".parquet" in line.text:
+                assert run(line.text).code == 0
+    fetched = api(1)
+    assert fetched is not None
+    exec(code, {"data": fetched.response[18].build({})})
+
+
+YAML = [(name, block) for name in PAGES for block in page(name).blocks() if block.language == "yaml"]
+
+
+@pytest.mark.parametrize(("name", "block"), YAML, ids=[f"{name}:{block.line}" for name, block in YAML])
+def test_manifests_are_valid(name: str, block: Block) -> None:
+    """Manifests are YAML with what Kubernetes asks for, and kproxy takes what they run; parts of one are YAML."""
+    manifest = yaml.safe_load(block.text)
+    if "kind" not in block.text:
+        assert isinstance(manifest, dict)
+        return
+    assert {"apiVersion", "kind", "metadata", "spec"} <= manifest.keys()
+    spec = manifest["spec"] if manifest["kind"] == "Pod" else manifest["spec"]["template"]["spec"]
+    volumes = {volume["name"] for volume in spec.get("volumes", ())}
+    ran = 0
+    for container in spec["containers"]:
+        assert {mount["name"] for mount in container.get("volumeMounts", ())} <= volumes
+        program, *arguments_of = [*container.get("command", ["image's own"]), *container.get("args", ())]
+        if program == "kproxy":
+            taken([str(argument) for argument in arguments_of])
+            ran += 1
+    assert ran

@@ -1,0 +1,12 @@
+"""Nothing here asks the terminal that the tests run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("kproxy.doctor.terminal._TERMINAL", str(tmp_path / "no-terminal"))
