@@ -12,8 +12,8 @@ PURPOSES = {
     "metrics": "Prometheus metrics (kproxy proxy --metrics)",
     "spark": "captures as tables on Apache Spark (kproxy tables)",
     "connect": "Spark on a server (kproxy tables --remote)",
+    "remote": "captures in object stores and on HDFS (s3://, hdfs:// ...)",
     "report": "pages of pictures made of tables (kproxy report)",
-    "fuzz": "fuzzing, in a clone of the repository",
     "jdk": "a Java for Spark where there is none",
 }
 """What each extra is for; one without a text is told by its name."""
