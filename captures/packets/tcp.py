@@ -216,9 +216,10 @@ class TcpAssembler:
     def _result(self, connections: range, block: PacketBlock | None) -> SegmentBlock:
         segments = _joined([part for part, _ in self._rows if part], _SEGMENT_COLUMNS)
         gaps = _joined([part for _, part in self._rows if part], _GAP_COLUMNS)
-        if len(self._rows) > 1:
+        if (segments[0][1:] < segments[0][:-1]).any():
             order = np.argsort(segments[0], kind="stable")
             segments = [column[order] for column in segments]
+        if len(gaps[0]) > 1:
             order = np.lexsort((gaps[1], gaps[0]))
             gaps = [column[order] for column in gaps]
         self._rows = []
