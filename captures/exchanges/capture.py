@@ -244,7 +244,7 @@ class Capture:
     def take(self, block: PacketBlock) -> None:
         """Take in the next packets, as :meth:`read` does with those of the capture."""
         if len(block):
-            self.latest = max(self.latest, int(block.time[-1]))
+            self.latest = max(self.latest, int(block.time.max()))
         samples = self.notes.read(block.comments, self.latest)
         segments = self.assembler.feed(block)
         self.samples.take(block, samples)

@@ -124,7 +124,8 @@ class Decryption:
         self._keylog.finish()
         for connection in self._client_direction:
             self._take(connection, self.tls[connection].finish())
-        return self._replace(block, np.unique(block.stream >> 1))
+        # what else is in the block was read already; a connection may have nothing but a gap there
+        return self._replace(block, np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1))
 
     def forget(self, before: int) -> None:
         """Drop what is only needed to decrypt on of connections that ended before a moment.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from captures.exchanges.bulk import Handover
 from captures.exchanges.capture import Capture
 from captures.exchanges.framing import Bools, Carry, Int64s
+from captures.exchanges.notes import Commented
 from captures.exchanges.single import SingleConnection
 from captures.exchanges.table import COLUMNS
 from captures.packets import Gaps, SegmentBlock
@@ -27,8 +28,14 @@ Row = dict[str, Any]
 Places = tuple[Int64s, Int64s, Int64s]
 """Where bytes of a stream are: their position, offset in the source, length."""
 
+NOWHERE: Places = (np.zeros(0, np.int64),) * 3
+"""No bytes; the same object for all streams, so that it is packed once."""
+
 COUNTERS = ("packets", "retransmitted", "reordered", "lost", "cut", "conflicting", "outside", "zero_windows")
 """Columns of streams that count something."""
+
+TAIL = 1 << 16
+"""Bytes before the next one of a stream whose places are told, in case that they are sent again."""
 
 
 @dataclass(slots=True)
@@ -39,7 +46,9 @@ class StreamState:
 
     :ivar frame: position at which the next frame begins, or began that is not whole yet
     :ivar carry: what was seen of that frame
-    :ivar places: where the bytes are, from the first on that somebody may ask for
+    :ivar places: where the bytes are, from the first on that somebody may ask for, and of some before
+    :ivar needed: the first that somebody may ask for
+    :ivar notes: comments of packets with bytes from there on
     """
 
     syn_seen: bool
@@ -53,6 +62,22 @@ class StreamState:
     frame: int
     carry: Carry | None
     places: Places
+    needed: int
+    notes: list[Commented]
+
+    def misses(self, ack: int) -> bool:
+        """Return whether the receiver has acknowledged bytes that were not captured, as the end of a capture finds."""
+        missing = (ack - self.next_seq) % (1 << 32)
+        if ack < 0 or self.next_seq < 0 or not 0 < missing <= 1 << 30:
+            return False
+        # the FIN takes a sequence number too; one that was not captured may hide behind the last ACK
+        return missing > 1 + (self.fin_position == self.end)
+
+    def needed_only(self) -> StreamState:
+        """Return the same without places of bytes that nobody may ask for unless they come again."""
+        position, offset, length = self.places
+        kept = position + length > self.needed
+        return replace(self, places=(position[kept], offset[kept], length[kept]))
 
     def moved(self, distance: int, packets: int) -> StreamState:
         """Return the same with positions and packet numbers that count from elsewhere."""
@@ -67,9 +92,16 @@ class StreamState:
             self,
             end=self.end + distance,
             frame=self.frame + distance,
+            needed=self.needed + distance,
+            notes=[
+                each._replace(
+                    start=each.start + distance, end=each.end + distance, packet=each.packet + packets
+                )
+                for each in self.notes
+            ],
             fin_position=self.fin_position + distance if self.fin_time >= 0 else self.fin_position,
             carry=carry,
-            places=(position + distance, offset, length),
+            places=(position + distance, offset, length) if len(position) else NOWHERE,
         )
 
 
@@ -108,11 +140,7 @@ class ConnectionState:
     def settled(self) -> bool:
         """Whether the end of the capture, or another connection in its place, would change nothing of its exchanges."""
         one, other = self.streams
-        missing = any(
-            0 < (mine.ack - theirs.next_seq) % (1 << 32) <= 1 << 30
-            for mine, theirs in ((one, other), (other, one))
-            if mine.ack >= 0 and theirs.next_seq >= 0
-        )
+        missing = one.misses(other.ack) or other.misses(one.ack)
         return not (missing or self.waiting or any(stream.carry is not None for stream in self.streams))
 
     def moved(self, distances: tuple[int, int], packets: int) -> ConnectionState:
@@ -227,6 +255,9 @@ def _stream_state(
     streams = capture.connections.streams
     end = int(streams.end[stream])
     frame = end if handover is None else handover.positions[stream & 1]
+    first = needed = frame if oldest is None else min(oldest, frame)
+    if not _is_closed(capture, stream):
+        first = max(min(first, end - TAIL), 0)
     return StreamState(
         syn_seen=bool(streams.syn_seen[stream]),
         end=end,
@@ -238,8 +269,17 @@ def _stream_state(
         reset_time=int(streams.reset_time[stream]),
         frame=frame,
         carry=None if handover is None else handover.carries[stream & 1],
-        places=capture.index.pieces(stream, frame if oldest is None else min(oldest, frame), end),
+        places=capture.index.pieces(stream, first, end) if first < end else NOWHERE,
+        needed=needed,
+        notes=capture.notes.told_of(stream, needed),
     )
+
+
+def _is_closed(capture: Capture, stream: int) -> bool:
+    """Return whether nothing more is expected of the connection of a stream."""
+    fin, reset = capture.connections.streams.fin_time, capture.connections.streams.reset_time
+    both = stream, stream ^ 1
+    return all(fin[each] >= 0 for each in both) or any(reset[each] >= 0 for each in both)
 
 
 # ---------------------------------------------------------------- in
@@ -266,8 +306,10 @@ def resume(capture: Capture, state: ConnectionState) -> tuple[int, list[int]]:
 
 
 def _resume_frames(capture: Capture, new: int, state: ConnectionState) -> list[int]:
+    capture.decryption.pass_over(new)
     for stream, one in zip((2 * new, 2 * new + 1), state.streams, strict=True):
         capture.index.append(segments_at(stream, one.places))
+        capture.notes.take_over(stream, one.notes)
     single = SingleConnection(
         new, capture.table, capture.index, capture.limits, client_known=False, whole=state.whole
     )

@@ -85,6 +85,21 @@ class _Place(NamedTuple):
     packet: int
 
 
+class Commented(NamedTuple):
+    """Bytes of a stream that came with a commented packet, and what that says.
+
+    :ivar start: stream position of the first
+    :ivar end: position behind the last
+    :ivar packet: number of the packet
+    """
+
+    start: int
+    end: int
+    packet: int
+    parts: list[_Part]
+    interventions: list[Intervention]
+
+
 def parts_of(text: str) -> list[_Part]:
     """Return the notes in the text of a packet comment."""
     found: list[_Part] = []
@@ -197,6 +212,26 @@ class Notes:
             start = int(block.position[at])
             place = _Place(start, start + int(block.length[at]), int(block.number[at]))
             self._places.setdefault(int(block.stream[at]), []).append(place)
+
+    def told_of(self, stream: int, position: int) -> list[Commented]:
+        """Return what is known of commented packets with bytes of a stream from a position on."""
+        return [
+            Commented(*place, self._comments.get(place.packet, []), self._interventions.get(place.packet, []))
+            for place in self._places.get(stream, ())
+            if place.end > position
+        ]
+
+    def take_over(self, stream: int, told: list[Commented]) -> None:
+        """Take in what another reading knows of a stream."""
+        for each in told:
+            if each.parts:
+                self._comments[each.packet] = each.parts
+            if each.interventions:
+                self._interventions[each.packet] = each.interventions
+            self._read_at[each.packet] = 0
+            self._places.setdefault(stream, []).append(_Place(each.start, each.end, each.packet))
+        if told:
+            self._packets = np.union1d(self._packets, [each.packet for each in told])
 
     def renumber(self, rows: Int64s) -> None:
         """Follow the rows of the table to their new indexes, -1 for those that were dropped."""

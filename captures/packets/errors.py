@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class CaptureError(Exception):
     """A file that cannot be read as a capture.
@@ -20,6 +22,16 @@ class CaptureError(Exception):
         self.reason = reason
         where = f" at byte {offset}" if offset else ""
         super().__init__(f"{path}{where}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it go to other processes, as it is; otherwise it would be made again of its text alone."""
+        return _again, (type(self), self.path, self.offset, self.reason)
+
+
+def _again(kind: type[CaptureError], path: str, offset: int, reason: str) -> CaptureError:
+    error = kind.__new__(kind)
+    CaptureError.__init__(error, path, offset, reason)
+    return error
 
 
 DROPPED = "dropped from the spool (--spool enlarges it), or with their file"

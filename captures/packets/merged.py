@@ -250,9 +250,11 @@ class JoinedReader:
             cursor.taken = int(part.number[-1])
         placed = [self._placed(cursor, part) for cursor, part in zip(cursors, parts, strict=True)]
         first = placed[0]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in placed])[order] for name in _columns(first)
-        }
+        columns: dict[str, Any] = {name: getattr(first, name) for name in _columns(first)}
+        if len(placed) > 1:
+            columns = {
+                name: np.concatenate([getattr(part, name) for part in placed])[order] for name in columns
+            }
         columns["number"] = number
         file = np.repeat([cursor.order for cursor in cursors], [len(part) for part in parts])[order]
         fresh = self._copies.fresh(replace(first, **columns), file, several=len(self._cursors) > 1)

@@ -20,6 +20,7 @@ from captures.packets.walk import REACH, RecordLayout, lengths, resync
 
 BLOCK_SIZE = 4 << 20  # small enough for the headers to be still in the processor cache when gathered
 _MIN_BLOCK = 256
+_RAMP = 4
 _HEAD = 28  # of a pcapng section; of a pcap file with the time of its first packet
 _CONTEXT = 1 << 16  # bytes of a live capture that tell where its next record is, once it is damaged
 _MOST_GARBAGE = 64 << 20  # bytes without a record after which a live capture is given up: it may never end
@@ -62,7 +63,8 @@ class Part(NamedTuple):
     :ivar begin: offset of the first byte; a record is looked for from there on, by its looks
     :ivar end: offset behind the last byte
     :ivar known: whether a record is known to begin at ``begin``
-    :ivar first_block: bytes that are read first; then twice as many each time, up to the block size. 0 for that at once
+    :ivar first_block: bytes that are read first; then four times as many each time, up to the block size. 0 for that
+        at once
     """
 
     begin: int = 0
@@ -157,7 +159,7 @@ class PacketReader:
                 if len(block) or block.comments:
                     yield block
             position += parsed.end
-            block_size, needed = min(2 * block_size, self._block_size), 0
+            block_size, needed = min(_RAMP * block_size, self._block_size), 0
             if parsed.damaged:
                 found = self._skip_damage(data[parsed.end :], end - parsed.end, position, parsed.damaged)
                 if found is None:

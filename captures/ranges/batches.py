@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from captures.ranges.carrying import Carried, CarryingStitcher
+from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Pair, unpack
 from captures.ranges.jobs import EDGES, Input, Marked, Told, marked_of, settled
 from captures.ranges.numbering import Earlier, Numbered, bases, number
@@ -60,6 +61,7 @@ def put_together_on(
             source,
             given.plan.ranges,
             bases(marks, before.packets),
+            clocks=clocks_of(marks).starts,
             keylog=given.secrets(secret for mark in marks for secret in mark.secrets),
             in_place=[given.in_place(part) for part in given.plan.ranges],
             carried=before.carried.get(bucket, Carried()),

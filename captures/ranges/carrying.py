@@ -93,9 +93,9 @@ class CarryingStitcher(Stitcher):
         whole.parts = []
         self._made.connections.append(whole)
         chain = self._chain_of(pair)
-        chain.whole, chain.state = len(self._made.connections) - 1, self._located(kept)
+        chain.whole, chain.state = len(self._made.connections) - 1, self._put_beside(kept)
 
-    def _located(self, kept: Kept) -> ConnectionState:
+    def _put_beside(self, kept: Kept) -> ConnectionState:
         """Return a state with its bytes beside the files."""
         streams = [
             self._with_places(stream, self._source.keep(data) if data else 0)
@@ -155,6 +155,9 @@ class CarryingStitcher(Stitcher):
         super()._find_new()
         for whole in self._made.connections[known:]:
             pair = pair_of(whole.a, whole.b)
+            # the one before it between these ends is over, and is not read once more with it
+            self._began[pair] = None
+            self._fed[pair] = [each.take(each.number >= whole.first_number) for each in self._fed[pair]]
             before = self._again.pop(pair, None)
             if before is not None and before.first_number == whole.first_number:
                 whole.generation = before.generation
@@ -173,7 +176,9 @@ class CarryingStitcher(Stitcher):
         live = {chain.live: pair for pair, chain in self._chains.items() if chain.live >= 0}
         ids = np.array(sorted(live), np.int64)
         gone = ids[capture.connections.closed_before(ids, latest - _LATE)] if len(ids) else ids
-        capture.close([each for each in gone.tolist() if each in capture.singles or capture.ordinary[each]])
+        followed = [each for each in self._whole_of if each not in live]
+        over = [*followed, *gone.tolist()]
+        capture.close([each for each in over if each in capture.singles or capture.ordinary[each]])
         for each in gone.tolist():
             del self._chains[live.pop(each)]
         still = stand_still(capture)
@@ -215,7 +220,8 @@ class CarryingStitcher(Stitcher):
     def _kept(self, state: ConnectionState) -> Kept:
         data, streams = [], []
         for stream in state.streams:
-            position, offset, length = stream.places
+            # what may be sent again stays behind with its file
+            position, offset, length = stream.needed_only().places
             places = zip(offset.tolist(), length.tolist(), strict=True)
             data.append(b"".join(self._source.read_or_zeros(*place) for place in places))
             streams.append(replace(stream, places=(position, np.cumsum(length) - length, length)))

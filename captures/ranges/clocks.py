@@ -1,24 +1,22 @@
 """The capture clock over all ranges, each of which was read with a clock of its own.
 
-What is missing in a stream is given up when it was waited for long enough, by a clock that reads the latest time of all
-packets so far (:mod:`captures.packets.clock`). A range does not know what came before. Where its times go on from there,
-as nearly always, the readings there differ from the true ones by nothing, or by what the clock was set back before; where
-packets of several queues cross its edge in another order, the first readings are too low by a little. Only a range that
-begins by more than :data:`~captures.packets.clock.STEP` too early has to be read again, with what is known by then.
+What is missing in a stream is given up when it was waited for long enough, by a clock that reads the latest time of
+all packets so far (:mod:`captures.packets.clock`). A range does not know what came before. Where its times go on from
+there, as nearly always, its readings differ from the true ones by nothing, or by what the clock was set back before;
+where packets of several queues cross its edge in another order, the first readings are too low by a little. Only a
+range that begins by more than :data:`~captures.packets.clock.STEP` too early has to be read again, with what is known
+by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from captures.packets.clock import STEP, CaptureClock, ClockState
 from captures.packets.table import Int64s
-
-if TYPE_CHECKING:
-    from captures.ranges.edges import Mark
 
 _ALWAYS = -(1 << 63)
 
@@ -101,11 +99,30 @@ class GivenClock:
         return self.readings
 
 
-def clock_starts(marks: Sequence[Mark]) -> tuple[list[ClockStart], ClockState | None]:
+class Clocks(NamedTuple):
+    """How the clocks of ranges are brought to one.
+
+    :ivar starts: one for each range
+    :ivar wrong: index of the first range that has to be read again, None if none has
+    :ivar state: where its clock begins
+    """
+
+    starts: list[ClockStart]
+    wrong: int | None = None
+    state: ClockState | None = None
+
+
+class Clocked(Protocol):
+    """What has the clock of a range: a :class:`~captures.ranges.edges.Mark`."""
+
+    @property
+    def clock(self) -> ClockSpan | None: ...
+
+
+def clocks_of(marks: Sequence[Clocked]) -> Clocks:
     """Return how the clocks of ranges are brought to one.
 
     :param marks: of all ranges, in order
-    :returns: one for each range, or up to before the first that has to be read again, and where its clock begins
     """
     state: ClockState | None = None
     starts: list[ClockStart] = []
@@ -118,11 +135,16 @@ def clock_starts(marks: Sequence[Mark]) -> tuple[list[ClockStart], ClockState | 
             starts.append(ClockStart())
             state = span.after
             continue
-        if state is None or span.begin is not None:
-            return starts, state
+        if state is None or span.begin is not None or _is_too_early(span, state):
+            missing = len(marks) - len(starts)
+            return Clocks([*starts, *[ClockStart()] * missing], len(starts), state)
         latest, after = state.latest - state.lag, span.after
-        if latest > span.first and latest - span.lowest >= STEP:
-            return starts, state
         starts.append(ClockStart(state.lag, state.latest))
         state = ClockState(max(latest, after.latest) + state.lag, after.lag + state.lag, after.late)
-    return starts, None
+    return Clocks(starts)
+
+
+def _is_too_early(span: ClockSpan, state: ClockState) -> bool:
+    """Return whether packets of a range are late by so much that the clock may have been set back."""
+    latest = state.latest - state.lag
+    return latest > span.first and latest - span.lowest >= STEP

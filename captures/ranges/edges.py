@@ -10,10 +10,11 @@ import numpy as np
 import zstandard
 
 from captures.exchanges.moving import ConnectionState, Endpoint
+from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
-from captures.interventions import TcpSample
 from captures.packets import Statistics
 from captures.packets.table import Bytes, Int32s, Int64s, UInt16s, UInt32s
+from captures.ranges.clocks import ClockSpan
 
 Pair = tuple[Endpoint, Endpoint]
 """Two endpoints, in the order of their bytes."""
@@ -31,6 +32,7 @@ class Packets:
     :ivar pair: int32, between which endpoints: an index into those of the edges it belongs to
     :ivar down: whether the second endpoint of the pair has sent it
     :ivar number: counts from the first packet of the range
+    :ivar clock: reading of the clock of the range
     """
 
     pair: Int32s
@@ -44,6 +46,7 @@ class Packets:
     offset: Int64s
     length: Int32s
     captured: Int32s
+    clock: Int64s
 
     def __len__(self) -> int:
         return len(self.number)
@@ -66,7 +69,7 @@ def no_packets() -> Packets:
     """Return no packets."""
     byte, half, word = np.zeros(0, np.uint8), np.zeros(0, np.int32), np.zeros(0, np.int64)
     numbers = word.astype(np.uint32)
-    return Packets(half, byte, word, word, numbers, numbers, byte, word.astype(np.uint16), word, half, half)
+    return Packets(half, byte, word, word, numbers, numbers, byte, word.astype(np.uint16), word, half, half, word)
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class Snapshot:
     :ivar frames: stream positions at which the next frames begin
     :ivar waiting: requests that wait: number of the packet, correlation ID, API key, version, size
     :ivar counters: what was counted by then, of both directions
+    :ivar packet: number of the last packet by then
     """
 
     next_seq: tuple[int, int]
@@ -85,6 +89,7 @@ class Snapshot:
     frames: tuple[int, int]
     waiting: list[tuple[int, ...]]
     counters: tuple[tuple[int, ...], tuple[int, ...]]
+    packet: int
 
 
 @dataclass(slots=True)
@@ -101,7 +106,10 @@ class Crossing:
     :ivar skipped: bytes that belong to no frame
     :ivar foreign: what it spoke instead of Kafka for a while, or empty
     :ivar exchanges: how many of its exchanges are finished in the range
-    :ivar samples: what the kernel told of it: time and values
+    :ivar early: the first reading of the clock at which some of its bytes may have been missing, None if none were
+    :ivar payload: bytes that belong to the state and cannot be read from the files in place, by their offset
+    :ivar samples: what the kernel told of it from there on where its reading was sure of itself; numbers of packets
+        count from the first of the range, as do ids of connections
     """
 
     pair: int
@@ -114,7 +122,9 @@ class Crossing:
     skipped: list[Skip] = field(default_factory=list)
     foreign: str = ""
     exchanges: int = 0
-    samples: list[tuple[int, TcpSample]] = field(default_factory=list)
+    early: int | None = None
+    payload: dict[int, bytes] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -146,6 +156,7 @@ class Mark:
     :ivar first_key: where its first packet is in time, ns; None if it has none
     :ivar last_key: and its last one
     :ivar latest: the latest time of a packet
+    :ivar clock: the capture clock in it, None without packets
     :ivar first_exchange: the earliest time of an exchange that is finished in the range, None if there is none
     :ivar statistics: what the reader met
     :ivar secrets: TLS key logs
@@ -160,6 +171,7 @@ class Mark:
     first_key: int | None
     last_key: int | None
     latest: int
+    clock: ClockSpan | None
     first_exchange: int | None
     statistics: Statistics
     secrets: list[bytes] = field(default_factory=list)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from captures.packets.tls import KeyLog
-from captures.ranges.edges import Mark, pack, unpack
+from captures.ranges.clocks import clocks_of
+from captures.ranges.edges import Edges, Mark, pack, unpack
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.numbering import Context, Numbered, bases, number
 from captures.ranges.plan import Plan, Range
@@ -91,16 +92,20 @@ def read_part(given: Input, part: Range) -> Iterator[Told]:
 
 
 def misread(plan: Plan, marks: Sequence[Mark]) -> list[Range]:
-    """Return the ranges whose first record was not where the range before ended, as they are to be read again.
+    """Return the ranges that were not read from where the range before ended, as they are to be read again.
 
-    Something in their bytes looked like a record. There is one at most after each range that was read well, so that
-    this is to be asked again when they were read again.
+    Something in their bytes looked like a record, or their first packets are much earlier than others before. There is
+    one at most after each range that was read well, so that this is to be asked again when they were read again.
     """
     found = []
     for before, mark, part in zip(marks, marks[1:], plan.ranges[1:], strict=False):
         follows = plan.ranges[before.number].files == part.files and before.end >= 0
         if follows and mark.begin != before.end and not (part.known and part.begin == before.end):
             found.append(replace(part, begin=before.end, known=True))
+    if not found:
+        clocks = clocks_of(marks)
+        if clocks.wrong is not None:
+            found.append(replace(plan.ranges[clocks.wrong], clock=clocks.state))
     return found
 
 
@@ -151,10 +156,25 @@ def put_together(given: Input, marks: Sequence[Mark], told: Iterable[tuple[int, 
             source,
             given.plan.ranges,
             bases(marks),
-            ((part, unpack(data)) for part, data in sorted(told)),
+            _Unpacked(sorted(told)),
+            clocks=clocks_of(marks).starts,
             keylog=given.secrets(secrets),
             in_place=[given.in_place(part) for part in given.plan.ranges],
         )
+
+
+class _Unpacked:
+    """Packed edges, unpacked each time they are asked for.
+
+    :param told: numbers of ranges, and what they tell
+    """
+
+    def __init__(self, told: Sequence[tuple[int, bytes]]) -> None:
+        self._told = told
+
+    def __iter__(self) -> Iterator[tuple[int, Edges]]:
+        for part, data in self._told:
+            yield part, unpack(data)
 
 
 def number_all(given: Input, marked: Sequence[Marked], together: Sequence[Together]) -> Numbered:

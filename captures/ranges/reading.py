@@ -18,14 +18,15 @@ import numpy as np
 
 from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.framing import Bools
-from captures.exchanges.moving import COUNTERS, stand_still, state_of
+from captures.exchanges.moving import COUNTERS, ConnectionState, stand_still, state_of
+from captures.exchanges.samples import Sample
 from captures.exchanges.table import COLUMNS, Flag
-from captures.interventions import TcpSample
 from captures.packets import CaptureError, JoinedReader, JoinedSource, PacketBlock, PacketReader
 from captures.packets.reader import BLOCK_SIZE, Part
 from captures.packets.source import KEPT
 from captures.packets.table import Int64s
 from captures.packets.tls import KeyLog
+from captures.ranges.clocks import SpanClock
 from captures.ranges.edges import Crossing, Edges, Mark, Packets, Pair, Snapshot, pair_of
 from captures.ranges.plan import Range
 from dissectors.knowledge import Facts, Knowledge
@@ -47,6 +48,22 @@ class Finished:
 
     def __len__(self) -> int:
         return len(self.columns["flags"])
+
+
+@dataclass(slots=True)
+class _Sure:
+    """Since when a connection is sure of itself.
+
+    :ivar snapshot: where it stood
+    :ivar rows: how many rows the table had
+    :ivar waiting: rows of its requests that waited
+    :ivar silent: rows of its latest requests that need no response
+    """
+
+    snapshot: Snapshot
+    rows: int
+    waiting: list[int]
+    silent: list[int]
 
 
 class RangePackets:
@@ -96,17 +113,22 @@ class RangeReading:
         self._packets = RangePackets(source, part)
         self._in_place = in_place
         self.capture = Capture(source, keylog=keylog, packets=self._packets.joined)
-        self._agreed: dict[int, tuple[Snapshot, int, list[int]]] = {}
-        """Connection -> where it was sure of itself, rows of the table by then, and those that waited."""
+        self._clock = self.capture.assembler.clock = SpanClock(part.clock)
+        self._sure: dict[int, _Sure] = {}
+        """Connections that began before, and since when they are sure of themselves."""
         self._apart: set[int] = set()
         """Connections that were sure of themselves, and turned out not to be."""
         self._begins = np.zeros(0, np.bool_)
         self._wanted = np.zeros(0, np.bool_)
         """Connections whose packets are kept."""
-        self._kept: list[tuple[PacketBlock, Int64s]] = []
+        self._kept: list[tuple[PacketBlock, Int64s, Int64s]] = []
+        """Packets, their connections, and the readings of the clock."""
         self._payload: dict[int, bytes] = {}
         self._comments: dict[int, str] = {}
         self._rows = 0
+        self._troubles = np.zeros(0, np.int64)
+        self._early: dict[int, int] = {}
+        """Connections of which bytes were missing -> reading of the clock before the first of them."""
         self._keys: tuple[int, int] | None = None
 
     def read(self) -> None:
@@ -119,7 +141,7 @@ class RangeReading:
             self._comments |= block.comments
             if len(block):
                 self._keep(block)
-                self._look()
+                self._look(int(block.number[-1]))
 
     # ------------------------------------------------------------ while it is read
     def _keep(self, block: PacketBlock) -> None:
@@ -137,8 +159,10 @@ class RangeReading:
         stream = capture.assembler.stream
         rows = np.flatnonzero(self._wanted[stream >> 1])
         self._taint(block, stream)
+        self._note_troubles()
         if len(rows):
-            self._kept.append((_rows_of(block, rows), stream[rows] >> 1))
+            readings = capture.assembler.readings[rows]
+            self._kept.append((_rows_of(block, rows), stream[rows] >> 1, readings))
             self._keep_payload(block, rows)
 
     def _keep_payload(self, block: PacketBlock, rows: Int64s) -> None:
@@ -149,22 +173,43 @@ class RangeReading:
         self._payload.update((offset, block.bytes_at(offset, size)) for offset, size in places)
 
     def _taint(self, block: PacketBlock, stream: Int64s) -> None:
-        """Distrust connections that send again what was first sent before the range."""
-        if not self._agreed:
+        """Distrust connections that send again what was first sent before they were sure of themselves.
+
+        Others have that, and have to tell whether it is the same. A single byte is a keep-alive.
+        """
+        if not self._sure:
             return
         streams = self.capture.connections.streams
-        first = (streams.next_seq - streams.end) & 0xFFFF_FFFF
-        behind = (block.seq - first[stream].astype(np.uint32)).view(np.int32) < 0
-        behind &= (block.length > 0) & ~streams.syn_seen[stream]
+        since = np.full(len(streams), -1 << 62, np.int64)
+        for connection, sure in self._sure.items():
+            since[2 * connection : 2 * connection + 2] = sure.snapshot.ends
+        expected = streams.next_seq.astype(np.uint32)
+        position = streams.end[stream] + (block.seq - expected[stream]).view(np.int32)
+        behind = (position < since[stream]) & (block.length > 1)
         for connection in np.unique(stream[behind] >> 1).tolist():
             self._distrust(connection)
 
+    def _note_troubles(self) -> None:
+        """Take notice of connections of which bytes are or were missing for a while."""
+        assembler = self.capture.assembler
+        streams = assembler.connections.streams
+        troubles = streams.lost + streams.reordered
+        more = troubles.copy()
+        more[: len(self._troubles)] -= self._troubles
+        self._troubles = troubles
+        first = int(assembler.readings[0])
+        for stream in (*np.flatnonzero(more).tolist(), *assembler.disordered):
+            self._early.setdefault(stream >> 1, first)
+
     def _distrust(self, connection: int) -> None:
-        if self._agreed.pop(connection, None) is not None:
+        if self._sure.pop(connection, None) is not None:
             self._apart.add(connection)
 
-    def _look(self) -> None:
-        """Find connections that are sure of themselves by now, and those that are no longer."""
+    def _look(self, packet: int) -> None:
+        """Find connections that are sure of themselves by now, and those that are no longer.
+
+        :param packet: number of the last one that was read
+        """
         capture = self.capture
         column = capture.table.column
         new = slice(self._rows, len(capture.table))
@@ -182,8 +227,7 @@ class RangeReading:
         for connection in np.flatnonzero(sure).tolist():
             self._wanted[connection] = False
             if connection not in self._apart:
-                waiting = capture.bulk.waiting(connection).tolist()
-                self._agreed[connection] = _snapshot(capture, connection, waiting), self._rows, waiting
+                self._sure[connection] = _sure(capture, connection, packet)
 
     # ------------------------------------------------------------ what came of it
     @property
@@ -198,6 +242,7 @@ class RangeReading:
             first_key=self._keys[0] if self._keys else None,
             last_key=self._keys[1] if self._keys else None,
             latest=capture.latest,
+            clock=self._clock.span,
             first_exchange=self._first_exchange(),
             statistics=capture.statistics,
             secrets=list(self._packets.joined.secrets),
@@ -220,9 +265,11 @@ class RangeReading:
         rows = self.rows(crossing)
         chosen = {name: capture.table.column(name)[rows] for name in COLUMNS}
         counts = np.bincount(chosen["connection"], minlength=len(crossing))
-        samples: dict[int, list[tuple[int, TcpSample]]] = {}
+        samples: dict[int, list[Sample]] = {}
         for sample in capture.samples:
-            samples.setdefault(sample.connection, []).append((sample.time, sample.values))
+            since = self._sure.get(sample.connection)
+            if since is None or sample.packet > since.snapshot.packet:
+                samples.setdefault(sample.connection, []).append(sample)
         crossings = [self._told(connection, pairs) for connection in np.flatnonzero(crossing).tolist()]
         for each in crossings:
             each.exchanges, each.samples = int(counts[each.local]), samples.get(each.local, [])
@@ -242,11 +289,10 @@ class RangeReading:
         connection = table.column("connection")
         first = np.zeros(len(crossing), np.int64)
         good: Bools = crossing[connection]
-        for each, (_, rows, _) in self._agreed.items():
-            first[each] = rows
+        for each, sure in self._sure.items():
+            first[each] = sure.rows
         good &= np.arange(len(table)) >= first[connection]
-        in_flight = [row for each, (_, _, rows) in self._agreed.items() if crossing[each] for row in rows]
-        good[in_flight] = True
+        good[[row for each, sure in self._sure.items() if crossing[each] for row in sure.waiting]] = True
         waits = np.array(
             [
                 row
@@ -261,9 +307,14 @@ class RangeReading:
     def _crossing(self) -> Bools:
         """Return which connections are sure of themselves from some packet to the end of the range."""
         capture, connections = self.capture, self.capture.connections
+        flags = capture.table.column("flags")
+        for connection, since in list(self._sure.items()):
+            # a request that others have was answered though it needed no response
+            if not np.all(flags[since.silent] & np.uint16(Flag.NO_RESPONSE_EXPECTED)):
+                self._distrust(connection)
         sure = stand_still(capture)
         agreed = self._begins.copy()
-        agreed[list(self._agreed)] = True
+        agreed[list(self._sure)] = True
         agreed[list(self._apart)] = False
         sure &= agreed
         ends = np.sort(np.stack((connections.a, connections.b)).astype(np.int64), axis=0)
@@ -282,19 +333,32 @@ class RangeReading:
 
     def _told(self, connection: int, pairs: dict[Pair, int]) -> Crossing:
         state = state_of(self.capture, connection)
-        agreed = self._agreed.get(connection)
+        if not self._in_place:
+            state.streams = state.streams[0].needed_only(), state.streams[1].needed_only()
+        sure = self._sure.get(connection)
         single = self.capture.singles.get(connection)
         return Crossing(
             pair=pairs[pair_of(state.a, state.b)],
             local=connection,
-            begins=agreed is None,
-            agreed=None if agreed is None else agreed[0],
+            begins=sure is None,
+            agreed=None if sure is None else sure.snapshot,
             state=state,
             counters=_counters(self.capture, connection),
             last_time=int(self.capture.connections.last_time[connection]),
             skipped=[] if single is None else list(single.skipped),
             foreign="" if single is None else single.foreign,
+            early=self._early.get(connection),
+            payload=self._payload_of(state),
         )
+
+    def _payload_of(self, state: ConnectionState) -> dict[int, bytes]:
+        found = {}
+        for stream in state.streams:
+            _, offset, length = stream.places
+            for place, size in zip(offset.tolist(), length.tolist(), strict=True):
+                if not self._in_place or place >= KEPT:
+                    found[place] = self._source.read_or_zeros(place, size)
+        return found
 
     def _packets_of(self, crossing: Bools, pairs: dict[Pair, int]) -> tuple[Packets, dict[int, bytes]]:
         """Return the packets that are to be read again.
@@ -305,8 +369,8 @@ class RangeReading:
         mixed = np.flatnonzero(missing).tolist()
         whole = {pair for pair, number in pairs.items() if number in self._numbers(mixed, pairs)}
         kept = [
-            packets_from(block, self.capture.addresses, pairs, connection, ~missing)
-            for block, connection in self._kept
+            packets_from(block, clock, self.capture.addresses, pairs, connection, ~missing)
+            for block, connection, clock in self._kept
         ]
         payload = self._payload
         if whole:
@@ -351,10 +415,11 @@ _COLUMNS = (
 
 
 def packets_from(
-    block: PacketBlock, book: Any, pairs: dict[Pair, int], connection: Int64s, wanted: Bools
+    block: PacketBlock, clock: Int64s, book: Any, pairs: dict[Pair, int], connection: Int64s, wanted: Bools
 ) -> Packets:
     """Return packets with their pairs of endpoints.
 
+    :param clock: its reading at each packet
     :param connection: of each packet; those that are not wanted are left out
     """
     rows = np.flatnonzero(wanted[connection])
@@ -367,8 +432,9 @@ def packets_from(
         known.append((pairs[between], between[0] != ends[0]))
     pair = np.array([each for each, _ in known], np.int32)[which]
     down = np.array([each for _, each in known], np.uint8)[which]
-    columns = {name: getattr(block, name)[rows] for name in Packets.__slots__ if name not in ("pair", "down")}
-    return Packets(pair=pair, down=down, **columns)
+    names = (name for name in Packets.__slots__ if name not in ("pair", "down", "clock"))
+    columns = {name: getattr(block, name)[rows] for name in names}
+    return Packets(pair=pair, down=down, clock=clock[rows], **columns)
 
 
 def packets_between(
@@ -386,8 +452,9 @@ def packets_between(
     """
     found: list[Packets] = []
     payload: dict[int, bytes] = {}
-    walk = RangePackets(source, part)
-    for block in walk:
+    clock = SpanClock(part.clock)
+    for block in RangePackets(source, part):
+        readings = clock.read(block.time)
         book = block.addresses
         both = block.src.astype(np.int64) << 32 | block.dst.astype(np.int64)
         met, which = np.unique(both, return_inverse=True)
@@ -400,7 +467,7 @@ def packets_between(
             continue
         some = _rows_of(block, rows)
         nobody = np.zeros(len(rows), np.int64)
-        found.append(packets_from(some, book, pairs, nobody, np.ones(1, np.bool_)))
+        found.append(packets_from(some, readings[rows], book, pairs, nobody, np.ones(1, np.bool_)))
         for offset, size in zip(some.offset.tolist(), some.captured.tolist(), strict=True):
             if size and (not in_place or offset >= KEPT):
                 payload[offset] = block.bytes_at(offset, size)
@@ -443,17 +510,19 @@ def _counters(capture: Capture, connection: int) -> tuple[tuple[int, ...], tuple
     return one, other
 
 
-def _snapshot(capture: Capture, connection: int, waiting: list[int]) -> Snapshot:
+def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
     streams, standing = capture.connections.streams, capture.bulk.standing(connection)
     both = slice(2 * connection, 2 * connection + 2)
     seq, ends = streams.next_seq[both].tolist(), streams.end[both].tolist()
-    return Snapshot(
+    snapshot = Snapshot(
         next_seq=(seq[0], seq[1]),
         ends=(ends[0], ends[1]),
         frames=standing.positions,
-        waiting=requests_of(capture, waiting),
+        waiting=requests_of(capture, standing.waiting),
         counters=_counters(capture, connection),
+        packet=packet,
     )
+    return _Sure(snapshot, len(capture.table), standing.waiting, standing.silent)
 
 
 def requests_of(capture: Capture, rows: list[int]) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ its first packet to its last. So what comes out is what one reading of all would
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,12 +29,15 @@ from captures.exchanges.moving import (
 )
 from captures.exchanges.notes import Note
 from captures.exchanges.payloads import SIDES
-from captures.interventions import Interventions, TcpSample
-from captures.packets import AddressBook, JoinedSource, PacketBlock, Statistics
+from captures.exchanges.samples import Sample
+from captures.interventions import Interventions
+from captures.packets import AddressBook, Conflict, JoinedSource, PacketBlock, Statistics
+from captures.packets.reorder import BEHIND
 from captures.packets.source import KEPT
 from captures.packets.table import Int64s
 from captures.packets.tls import KeyLog
 from captures.packets.tls.info import TlsInfo
+from captures.ranges.clocks import ClockStart, GivenClock
 from captures.ranges.edges import Crossing, Edges, Packets, Pair, pair_of
 from captures.ranges.plan import Range
 from captures.ranges.reading import facts_of, packets_between
@@ -81,7 +84,7 @@ class WholeConnection:
     :ivar foreign: what it speaks instead of Kafka, or empty
     :ivar tls: what is known of its TLS, None if it is none
     :ivar skipped: bytes that belong to no frame: direction, position, size, reason, and whether the stream ended so
-    :ivar samples: what the kernel told of it: time and values
+    :ivar samples: what the kernel told of it; their connections have any ids
     """
 
     a: Endpoint
@@ -99,7 +102,7 @@ class WholeConnection:
     foreign: str = ""
     tls: TlsInfo | None = None
     skipped: list[tuple[int, int, int, str, bool]] = field(default_factory=list)
-    samples: list[tuple[int, TcpSample]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[Pair, int]:
@@ -137,11 +140,15 @@ class _Chain:
     :ivar whole: index of the connection there is now, -1 if the reading has to tell
     :ivar state: where it stands, if nobody reads it
     :ivar live: its id in the reading, if that goes on with it
+    :ivar begins: positions in both streams from which on the reading knows where bytes are, if it has taken it up
+    :ivar taken: what was taken over from ranges of that connection: number, id there, positions by then
     """
 
     whole: int = -1
     state: ConnectionState | None = None
     live: int = -1
+    begins: tuple[int, int] | None = None
+    taken: list[tuple[int, int, tuple[int, int]]] = field(default_factory=list)
 
 
 class _Nothing:
@@ -157,13 +164,28 @@ class _Nothing:
         return iter(())
 
 
+class _Reading(Capture):
+    """Remembers bytes that came again with other content."""
+
+    def __init__(self, source: JoinedSource, *, keylog: KeyLog | None, packets: _Nothing) -> None:
+        super().__init__(source, keylog=keylog, packets=packets)
+        self.conflicts: list[Conflict] = []
+
+    def _mark_conflicts(self, went_on: Int64s) -> None:
+        self.conflicts += self.assembler.conflicts
+        super()._mark_conflicts(went_on)
+
+
 class Stitcher:
     """Puts the connections between some endpoints together, range by range, in order.
 
     :param source: all files
     :param ranges: all ranges
     :param bases: how many packets come before each range
+    :param clocks: what makes readings of the clocks of ranges those of the whole capture
     :param in_place: of each range, whether bytes can be read from the files again without reading all before
+    :param refused: connections of ranges that are not to be taken over, as number of the range and id there
+    :ivar too_early: those that should not have been taken over, as something that comes later changes what they tell
     """
 
     def __init__(
@@ -172,14 +194,21 @@ class Stitcher:
         ranges: Sequence[Range],
         bases: Sequence[int],
         *,
+        clocks: Sequence[ClockStart] | None = None,
         keylog: KeyLog | None = None,
         in_place: Sequence[bool] | None = None,
+        refused: Collection[tuple[int, int]] = (),
     ) -> None:
         self._source = source
         self._ranges = ranges
         self._bases = bases
         self._in_place = in_place
-        self._capture = Capture(source, keylog=keylog, packets=_Nothing())
+        self._clocks = [ClockStart()] * len(ranges) if clocks is None else clocks
+        self._refused = refused
+        self.too_early: set[tuple[int, int]] = set()
+        self._capture = _Reading(source, keylog=keylog, packets=_Nothing())
+        self._clock = self._capture.assembler.clock = GivenClock()
+        self._capture.assembler.by_themselves()
         self._chains: dict[Pair, _Chain] = {}
         self._known = 0
         self._whole_of: dict[int, int] = {}
@@ -188,6 +217,8 @@ class Stitcher:
         """Connection -> its id in the reading that knows it best; it is not here if a range does."""
         self._void: set[int] = set()
         """Rows of the reading that somebody else reports."""
+        self._as_known: dict[int, Row] = {}
+        """Those of them that are over, as they were."""
         self._made = Together()
 
     # ------------------------------------------------------------ range by range
@@ -218,7 +249,9 @@ class Stitcher:
 
     def _begin(self, number: int, pair: Pair, crossing: Crossing) -> bool:
         """Take over a connection that begins in a range; False if what was there before may have to do with it."""
-        chain, state = self._chains.get(pair), crossing.state
+        chain, state = self._chains.get(pair), self._located(crossing)
+        if self._is_refused(number, crossing):
+            return False
         if chain is not None:
             before = chain.state
             if before is None or not before.settled:
@@ -231,8 +264,25 @@ class Stitcher:
         whole = self._add_whole(state, crossing.last_time)
         self._count(whole, crossing.counters)
         self._take_part(whole, number, crossing, (0, 0), turned=False)
-        self._chains[pair] = _Chain(whole, state)
+        self._chains[pair] = _Chain(whole, state, taken=[(number, crossing.local, (0, 0))])
         return True
+
+    def _located(self, crossing: Crossing) -> ConnectionState:
+        """Return the state of a connection with all its bytes within reach."""
+        if not crossing.payload:
+            return crossing.state
+        kept = {place: self._source.keep(data) for place, data in crossing.payload.items()}
+        streams = []
+        for stream in crossing.state.streams:
+            position, offset, length = stream.places
+            offset = np.array([kept.get(place, place) for place in offset.tolist()], np.int64)
+            streams.append(replace(stream, places=(position, offset, length)))
+        return replace(crossing.state, streams=(streams[0], streams[1]))
+
+    def _is_refused(self, number: int, crossing: Crossing) -> bool:
+        """Return whether a connection of a range is not to be taken over whatever came before."""
+        early = crossing.early is not None and not self._clocks[number].is_true(crossing.early)
+        return early or (number, crossing.local) in self._refused
 
     def _chain_of(self, pair: Pair) -> _Chain:
         return self._chains.setdefault(pair, _Chain())
@@ -242,7 +292,14 @@ class Stitcher:
         chain = self._chain_of(pair)
         if chain.state is not None:
             chain.live, known = resume(self._capture, chain.state)
+            one, other = (
+                int(stream.places[0][0]) if len(stream.places[0]) else stream.end
+                for stream in chain.state.streams
+            )
+            chain.begins = one, other
+            self._capture.connections.last_time[chain.live] = self._made.connections[chain.whole].last_time
             self._void.update(known)
+            self._as_known |= {row: self._capture.table.row(row) for row in known}
             self._whole_of[chain.live] = chain.whole
             self._latest[chain.whole] = chain.live
             chain.state = None
@@ -256,7 +313,9 @@ class Stitcher:
         payload: dict[int, bytes],
         comments: dict[int, str],
     ) -> None:
-        self._read_from(self._bases[number], pairs, packets, payload, comments)
+        if len(packets):
+            packets = replace(packets, clock=self._clocks[number].readings(packets.clock))
+            self._read_from(self._bases[number], pairs, packets, payload, comments)
 
     def _read_from(
         self,
@@ -268,6 +327,7 @@ class Stitcher:
     ) -> None:
         """Read packets.
 
+        :param packets: with readings of the clock of the whole capture
         :param base: what to add to their numbers
         """
         capture = self._capture
@@ -276,12 +336,16 @@ class Stitcher:
         if kept:
             offset = np.array([kept.get(place, place) for place in offset.tolist()], np.int64)
         book = capture.addresses
-        ends = np.array([[book.intern(*one), book.intern(*other)] for one, other in pairs], np.int32)
+        ends = np.full((len(pairs), 2), -1, np.int32)
+        for pair in np.unique(packets.pair).tolist():
+            ends[pair] = [book.intern(*end) for end in pairs[pair]]
         down = packets.down.astype(np.int64)
+        self._look_back(pairs, packets)
         for begin in range(0, len(packets), _ROWS_AT_ONCE):
             rows = slice(begin, begin + _ROWS_AT_ONCE)
             some = packets.take(rows)
             first, last = int(some.number[0]), int(some.number[-1])
+            self._clock.readings = some.clock
             capture.take(
                 PacketBlock(
                     source=self._source,
@@ -304,6 +368,7 @@ class Stitcher:
                     },
                 )
             )
+        self._check_conflicts()
         self._find_new()
 
     def _find_new(self) -> None:
@@ -317,7 +382,7 @@ class Stitcher:
             if chain.whole >= 0:
                 generation = self._made.connections[chain.whole].generation + 1
             chain.whole = self._add_whole(replace(state, generation=generation), state.first_time)
-            chain.live = connection
+            chain.live, chain.begins, chain.taken = connection, None, []
             self._whole_of[connection] = chain.whole
             self._latest[chain.whole] = connection
         self._known = len(capture.connections)
@@ -332,12 +397,67 @@ class Stitcher:
         behind = packets.number > np.array(list(again.values()), np.int64)[packets.pair]
         self._read(number, list(again), packets.take(behind), payload, {})
 
+    # ------------------------------------------------------------ what changes what ranges have told
+    def _look_back(self, pairs: Sequence[Pair], packets: Packets) -> None:
+        """Find bytes that came again and of which only ranges before know where they are."""
+        streams = self._capture.connections.streams
+        connections, first = self._capture.connections, self._capture.addresses
+        for index in np.unique(packets.pair).tolist():
+            chain = self._chains[pairs[index]]
+            if chain.begins is None or chain.live < 0:
+                continue
+            mine = np.flatnonzero((packets.pair == index) & (packets.length > 1) & (packets.captured > 0))
+            for side in (0, 1):
+                end = (int(connections.a[chain.live]), int(connections.b[chain.live]))[side]
+                turned = (first.address(end), first.port(end)) != pairs[index][0]
+                rows = mine[packets.down[mine] == turned]
+                stream = 2 * chain.live + side
+                distance = (packets.seq[rows] - np.uint32(streams.next_seq[stream] & 0xFFFF_FFFF)).view(
+                    np.int32
+                )
+                position = int(streams.end[stream]) + distance.astype(np.int64)
+                behind = position[(position < chain.begins[side]) & (distance >= -BEHIND)]
+                if len(behind):
+                    self._take_back(chain, side, int(behind.min()))
+
+    def _take_back(self, chain: _Chain, side: int, position: int) -> None:
+        """Take notice that what ranges tell of a stream from a position on is not all."""
+        for number, local, begins in reversed(chain.taken):
+            self.too_early.add((number, local))
+            if begins[side] <= position:
+                break
+
+    def _check_conflicts(self) -> None:
+        """Find bytes that differ from what ranges before have taken for granted."""
+        for conflict in self._capture.conflicts:
+            chain = self._chain_with(conflict.stream >> 1)
+            if chain is not None and chain.begins is not None:
+                self._take_back(chain, conflict.stream & 1, conflict.start)
+        self._capture.conflicts.clear()
+
+    def _check_known(self) -> None:
+        """Find requests of ranges before that were answered though they need no response."""
+        table, capture = self._capture.table, self._capture
+        for row, was in self._as_known.items():
+            if table.row(row) != was:
+                chain = self._chain_with(was["connection"])
+                if chain is not None:
+                    side = capture.client_stream(was["connection"]) & 1
+                    self._take_back(chain, side, was["request_position"])
+
+    def _chain_with(self, live: int) -> _Chain | None:
+        """Return the chain of a connection that the reading has taken up."""
+        whole = self._whole_of.get(live)
+        return next((chain for chain in self._chains.values() if chain.whole == whole), None)
+
     # ------------------------------------------------------------ where both agree
     def _accept(self, number: int, pair: Pair, crossing: Crossing) -> bool:
         """Leave a connection to the reading of a range, if that agrees with this one."""
         capture, chain = self._capture, self._chains[pair]
-        live, snapshot, state = chain.live, crossing.agreed, crossing.state
+        live, snapshot, state = chain.live, crossing.agreed, self._located(crossing)
         assert snapshot is not None
+        if self._is_refused(number, crossing):
+            return False
         if live < 0 or live >= len(capture.ordinary) or not capture.ordinary[live]:
             return False
         if not stand_still(capture)[live]:
@@ -355,7 +475,8 @@ class Stitcher:
         forget(capture, live)
         later = (state.turned() if turned else state).moved(distances, self._bases[number])
         chain.state = _continued(mine, later)
-        chain.live = -1
+        chain.live, chain.begins = -1, None
+        chain.taken.append((number, crossing.local, (mine.streams[0].end, mine.streams[1].end)))
         whole = chain.whole
         del self._latest[whole]
         counted = tuple(
@@ -426,7 +547,8 @@ class Stitcher:
         of_requests = made.client_direction
         made.parts.append((number, crossing.local, (distances[of_requests], distances[1 - of_requests])))
         made.foreign = made.foreign or crossing.foreign
-        made.samples += crossing.samples
+        base = self._bases[number]
+        made.samples += [each._replace(packet=each.packet + base) for each in crossing.samples]
         self._made.counts[number] = self._made.counts.get(number, 0) + crossing.exchanges
         frames = (0, 0) if crossing.agreed is None else crossing.agreed.frames
         for skip in crossing.skipped:
@@ -440,7 +562,7 @@ class Stitcher:
     def _update(self, whole: int, state: ConnectionState, last_time: int) -> None:
         """Bring the columns of a connection up to date, but what was counted."""
         made = self._made.connections[whole]
-        made.last_time = max(made.last_time, last_time)
+        made.last_time = last_time
         made.client_direction, made.handshake = state.client_direction, state.handshake
         for stream, now in zip(made.streams, state.streams, strict=True):
             stream["end"], stream["ack"], stream["next_seq"] = now.end, now.ack, now.next_seq
@@ -457,6 +579,8 @@ class Stitcher:
             if chain.state is not None and not chain.state.settled:
                 self._wake(pair)
         capture.end()
+        self._check_conflicts()
+        self._check_known()
         for connection, whole in self._whole_of.items():
             self._take_reading(connection, whole)
         self._report(np.setdiff1d(np.arange(len(capture.table)), np.fromiter(self._void, np.int64)))
@@ -472,7 +596,7 @@ class Stitcher:
             told = (skip.stream & 1, skip.position, skip.size, skip.reason, skip.at_end)
             made[self._whole_of[skip.stream >> 1]].skipped.append(told)
         for sample in capture.samples:
-            made[self._whole_of[sample.connection]].samples.append((sample.time, sample.values))
+            made[self._whole_of[sample.connection]].samples.append(sample)
         column = capture.table.column("connection")
         self._made.exchanges = [self._stitched(row, int(column[row])) for row in rows.tolist()]
         topics, groups, mechanisms = facts_of(capture, rows)
@@ -491,9 +615,9 @@ class Stitcher:
             tuple(int(getattr(streams, name)[2 * connection + side]) for name in COUNTERS) for side in (0, 1)
         )
         self._count(whole, (one, other))
-        made.last_time = max(made.last_time, int(capture.connections.last_time[connection]))
         if self._latest.get(whole) == connection:
-            self._update(whole, _identity(capture, connection), made.last_time)
+            last_time = int(capture.connections.last_time[connection])
+            self._update(whole, _identity(capture, connection), last_time)
         if connection in capture.decryption.tls:
             made.tls = capture.decryption.tls[connection].info
         made.foreign = capture.foreign.get(connection, "") or made.foreign
@@ -559,9 +683,18 @@ def stitch(
 ) -> Together:
     """Put connections together.
 
-    :param told: numbers of ranges and what they tell, in order
+    What a range tells may turn out to be not all that there is: bytes that come again much later may differ. Then all
+    is done anew without it.
+
+    :param told: numbers of ranges and what they tell, in order; it may be gone through several times
     """
-    stitcher = Stitcher(source, ranges, bases, **options)
-    for number, edges in told:
-        stitcher.feed(number, edges)
-    return stitcher.finish()
+    refused: set[tuple[int, int]] = set()
+    while True:
+        stitcher = Stitcher(source, ranges, bases, refused=refused, **options)
+        for number, edges in told:
+            stitcher.feed(number, edges)
+        made = stitcher.finish()
+        if not stitcher.too_early:
+            return made
+        assert not stitcher.too_early & refused
+        refused |= stitcher.too_early

@@ -7,6 +7,7 @@
     kafka.register(spark)                                      # the data source "kproxy", batch and streaming
     kafka.exchanges(spark, "/captures/monday", columns=["number", "api", "latency_ns"])
     kafka.tables(spark, "/captures/monday", ["rebalances", "findings"])
+    kafka.stream(spark, "/var/tmp/ring", columns=["number", "api", "latency_ns"])    # of files that keep coming
     kafka.write_tables(["/captures/monday"], "/tables", kafka.TablesOptions())
 
 pyspark is imported when one of these is used.
@@ -22,8 +23,19 @@ if TYPE_CHECKING:
     from captures.spark.options import TablesOptions, TablesSummary
     from captures.spark.pipeline import follow_tables, write_tables
     from captures.spark.source import register
+    from captures.spark.streaming import stream
 
-__all__ = ["Reading", "TablesOptions", "TablesSummary", "exchanges", "follow_tables", "register", "tables", "write_tables"]
+__all__ = [
+    "Reading",
+    "TablesOptions",
+    "TablesSummary",
+    "exchanges",
+    "follow_tables",
+    "register",
+    "stream",
+    "tables",
+    "write_tables",
+]
 
 _WHERE = {
     "Reading": "frames",
@@ -32,6 +44,7 @@ _WHERE = {
     "exchanges": "frames",
     "follow_tables": "pipeline",
     "register": "source",
+    "stream": "streaming",
     "tables": "frames",
     "write_tables": "pipeline",
 }

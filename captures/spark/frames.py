@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-_NOWHERE = Staged("", 0, "")
+NOWHERE = Staged("", 0, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def _read(
     read = reading.read
     task = Task(
         given=read.given,
-        staged=_NOWHERE,
+        staged=NOWHERE,
         facts=read.numbered.facts,
         columns=by_table,
         filter=wanted,

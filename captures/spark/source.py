@@ -39,7 +39,7 @@ from pyspark.sql.datasource import (
 try:  # Spark 4.2 asks for a batch of so many files
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 except ImportError:
-    ReadAllAvailable = ReadMaxFiles = SupportsTriggerAvailableNow = type("NotThere", (), {})
+    ReadAllAvailable = ReadMaxFiles = SupportsTriggerAvailableNow = type("NotThere", (), {})  # type: ignore
 
 from captures.analysis.findings.all import RULES
 from captures.exchanges import Exchange, ExchangeReader, open_capture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,9 @@ from captures.ranges import reading
 from captures.ranges.jobs import Input, Read, give_out, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import WholeCapture, whole_of
+
+EVERYTHING = "KPROXY_TEST_ALL_RANGES" in os.environ
+"""Whether all captures are cut in many sizes, and much traffic is made; a choice of them by default."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -72,7 +76,9 @@ def one_reading(paths: Sequence[str | Path], keylog: bytes = b"") -> Outcome:
     capture.read()
     reader = ExchangeReader(capture)
     reader.learn(len(reader))
-    exchanges = [_encoder.encode(each.to_json()) for each in ExchangeReader(capture, knowledge=reader.knowledge)]
+    exchanges = [
+        _encoder.encode(each.to_json()) for each in ExchangeReader(capture, knowledge=reader.knowledge)
+    ]
     return _outcome(exchanges, capture)
 
 
@@ -89,7 +95,9 @@ def in_ranges(
         read = read_here(given)
         parts = [give_out(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
         exchanges = [_encoder.encode(each.to_json()) for part in parts for each in part.exchanges()]
-    whole = WholeCapture(read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked]))
+    whole = WholeCapture(
+        read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])
+    )
     for part in parts:
         whole.take(part)
     assert len(whole.table) == read.numbered.exchanges == len(exchanges)
@@ -110,13 +118,19 @@ def compare(expected: Outcome, found: Outcome, what: str = "") -> None:
 
 
 def same(
-    paths: Sequence[str | Path], *sizes: int, keylog: bytes = b"", expected: Outcome | None = None, **options: Any
+    paths: Sequence[str | Path],
+    *sizes: int,
+    keylog: bytes = b"",
+    expected: Outcome | None = None,
+    **options: Any,
 ) -> Read:
     """Check that ranges of some sizes give what one reading gives; returns the last reading."""
     expected = one_reading(paths, keylog) if expected is None else expected
     for size in sizes:
         found, read = in_ranges(paths, size, keylog=keylog, **options)
-        compare(expected, found, f"{[Path(path).name for path in paths]} in ranges of {size:,} bytes {options}")
+        compare(
+            expected, found, f"{[Path(path).name for path in paths]} in ranges of {size:,} bytes {options}"
+        )
     return read
 
 
@@ -170,7 +184,9 @@ def _exchanges(expected: list[bytes], found: list[bytes]) -> list[str]:
 def _connections(expected: Outcome, found: Outcome) -> list[str]:
     told = []
     if len(expected.connections) != len(found.connections):
-        told.append(f"{len(expected.connections)} connections in one reading, {len(found.connections)} in ranges")
+        told.append(
+            f"{len(expected.connections)} connections in one reading, {len(found.connections)} in ranges"
+        )
     for one, other in zip(expected.connections, found.connections, strict=False):
         if one != other and len(told) < 4:
             told.append(_difference(one, other))

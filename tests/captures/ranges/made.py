@@ -13,7 +13,7 @@ from tests.captures.packets.kit import MS, T0, Conversation, Record, packet
 _HEAD = 54
 """Ethernet, IPv4 and TCP headers without options."""
 
-TROUBLE = ("lost", "again", "differs", "late", "cut", "keep-alive")
+TROUBLE = ("lost", "again", "differs", "cut", "keep-alive")
 """What :func:`troubled` does to packets."""
 
 
@@ -51,7 +51,9 @@ def packets(
             made.send(sent[from_client], piece, ack=sent[not from_client], from_client=from_client)
             sent[from_client] += len(piece)
             if rng.random() < 0.2:
-                made.acknowledge(sent[from_client], from_client=not from_client, position=sent[not from_client])
+                made.acknowledge(
+                    sent[from_client], from_client=not from_client, position=sent[not from_client]
+                )
     if end == "rst":
         made.put(rng.random() < 0.5, *_both(made, sent), RST | ACK)
     if end == "fin":
@@ -65,7 +67,9 @@ def _both(made: Conversation, sent: dict[bool, int]) -> tuple[int, int]:
     return sent[True], sent[False]
 
 
-def troubled(records: list[Record], rng: Random, share: float, kinds: tuple[str, ...] = TROUBLE) -> list[Record]:
+def troubled(
+    records: list[Record], rng: Random, share: float, kinds: tuple[str, ...] = TROUBLE
+) -> list[Record]:
     """Let things happen to the packets of one connection.
 
     :param share: of packets to which something happens
@@ -74,7 +78,7 @@ def troubled(records: list[Record], rng: Random, share: float, kinds: tuple[str,
     for at, record in enumerate(records):
         payload = len(record.frame) - _HEAD
         kind = rng.choice(kinds) if rng.random() < share else ""
-        later = at + rng.choice((0.5, 1.5, 2.5, 7.5, 30.5))
+        later = at + rng.choice((0.5, 1.5, 2.5, 7.5, 30.5) if kind != "late" else (1.5, 2.5))
         if kind == "lost":
             continue
         if kind in ("again", "differs", "keep-alive") and payload > 0:
@@ -115,9 +119,8 @@ def mixed(connections: list[list[Record]], rng: Random) -> list[Record]:
     out: list[Record] = []
     while waiting:
         queue = rng.choice(waiting)
-        for _ in range(rng.choice((1, 1, 2, 8))):
-            if queue:
-                out.append(queue.pop())
+        count = min(rng.choice((1, 1, 2, 8)), len(queue))
+        out += [queue.pop() for _ in range(count)]
         waiting = [each for each in waiting if each]
     return out
 

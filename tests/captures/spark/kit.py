@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,27 +14,20 @@ from captures.spark.options import TablesOptions, TablesSummary
 from captures.spark.pipeline import write_tables
 from captures.tables import single
 from captures.tables.schema import TABLES
+from tests.captures.packets.kit import rotated
 
 ALL = TablesOptions(tables=tuple(TABLES))
-_PCAP_HEADER = 24
-_RECORD_HEADER = 16
 
 
 def cut(path: Path, count: int, folder: Path) -> list[Path]:
     """Cut a pcap file into so many files, as a ring of tcpdump has them: after whole packets, each with the header."""
     data = path.read_bytes()
-    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
-    records, at = [], _PCAP_HEADER
-    while at + _RECORD_HEADER <= len(data):
-        (size,) = struct.unpack_from(f"{order}I", data, at + 8)
-        records.append(data[at : at + _RECORD_HEADER + size])
-        at += _RECORD_HEADER + size
+    packets = len(rotated(data, 1))
     folder.mkdir(parents=True, exist_ok=True)
     made = []
-    for number in range(count):
-        some = records[len(records) * number // count : len(records) * (number + 1) // count]
+    for number, part in enumerate(rotated(data, -(-packets // count))):
         made.append(folder / f"{path.stem}-{number:03d}.pcap")
-        made[-1].write_bytes(data[:_PCAP_HEADER] + b"".join(some))
+        made[-1].write_bytes(part)
     return made
 
 

@@ -6,12 +6,12 @@ import os
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from captures.packets import CaptureError
-from captures.spark import pipeline, writing
+from captures.spark import pipeline, reading
 from captures.spark.options import TablesOptions, TablesSummary
 from captures.tables.folder import FolderError, read_manifests
 from captures.tables.schema import TABLES, Needs
@@ -27,9 +27,6 @@ from tests.captures.spark.kit import (
     same_summary,
     same_tables,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 HEADER = tuple(column.name for column in TABLES["exchanges"].columns if column.needs is Needs.HEADER)
 TLS = DATA / "24_k430_tls13_franz.pcap"
@@ -136,6 +133,17 @@ def test_chosen_columns(tmp_path: Path) -> None:
     same_tables(tmp_path / "out", tmp_path / "single")
 
 
+def test_files_that_are_elsewhere(expected: tuple[Path, TablesSummary], tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="captures elsewhere are read through fsspec (extra 'remote')")
+    cut(SAMPLE, 3, tmp_path / "ring")
+    there = f"local://{tmp_path}/ring"
+    made = pipeline.write_tables([there], str(tmp_path / "out"), replace(ALL, range_bytes=60_000))
+    same_tables(tmp_path / "out", expected[0] / "out")
+    assert all(file.path.startswith(there) for file in made.files)
+    again = pipeline.write_tables([f"{there}/*.pcap"], str(tmp_path / "out"), replace(ALL, append=True))
+    assert len(again.skipped) == 3
+
+
 # ---------------------------------------------------------------- runs
 def test_appending_adds_what_is_new_once(tmp_path: Path) -> None:
     ring = tmp_path / "ring"
@@ -150,7 +158,7 @@ def test_appending_adds_what_is_new_once(tmp_path: Path) -> None:
     exchanges = rows_of(tmp_path / "out")["exchanges"]
     assert len(exchanges) == first.exchanges + more.exchanges
     assert {row["run"] for row in exchanges} == {
-        manifest.run for manifest in read_manifests(str(tmp_path / "out"))[::1]
+        manifest.run for manifest in read_manifests(str(tmp_path / "out"))
     }
     with pytest.raises(FolderError):
         on_spark([ring], tmp_path / "out", replace(options, append=False))
@@ -159,7 +167,7 @@ def test_appending_adds_what_is_new_once(tmp_path: Path) -> None:
 def broken(path: Path, at: int = 0) -> Path:
     """A capture with bytes in its middle that are no packets."""
     data = bytearray(SAMPLE.read_bytes())
-    at = at or len(data) // 2
+    at = at or 70_000
     data[at : at + 3_000] = random.Random(3).randbytes(3_000)
     path.write_bytes(data)
     return path
@@ -185,8 +193,7 @@ def test_a_broken_file_is_told_and_ends_nothing(tmp_path: Path) -> None:
         on_spark(paths, tmp_path / "strict", replace(ALL, strict=True))
     with pytest.raises(CaptureError, match=r"(damaged|short)\.pcap"):
         on_spark([ring], tmp_path / "strict", replace(ALL, strict=True))
-    assert not rows_of(tmp_path / "strict")
-    assert not leftovers(tmp_path / "strict")
+    assert not (tmp_path / "strict").exists()
 
 
 # ---------------------------------------------------------------- workers that die
@@ -211,7 +218,6 @@ def test_a_killed_worker_changes_nothing(
     expected: tuple[Path, TablesSummary], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = []
-    reading: Any = __import__("captures.spark.reading", fromlist=["reading"])
     for module, name in (
         (reading, "_ReadParts"),
         (reading, "_PutTogether"),
@@ -254,6 +260,6 @@ def test_progress_is_told(tmp_path: Path) -> None:
         TablesOptions(tables=("exchanges",), range_bytes=10_000),
         lambda *each: told.append(each),
     )
-    assert [stage for stage, _, __ in told if stage in ("reading", "writing")][0] == "reading"
-    assert "writing" in {stage for stage, _, __ in told}
+    assert told[0][0] == "reading"
+    assert told[-1][0] == "writing"
     assert all(done <= total for _, done, total in told)

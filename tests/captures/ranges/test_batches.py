@@ -1,0 +1,185 @@
+"""Files read batch by batch give what one reading of all gives, though those of earlier batches are gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.packets.tls import KeyLog
+from captures.ranges.batches import Standing, read_on
+from captures.ranges.edges import pack, unpack
+from captures.ranges.jobs import Input, give_out, read_part
+from captures.ranges.plan import make_plan
+from captures.ranges.stitching import WholeConnection
+from tests.captures.export.files import DATA, SAMPLE
+from tests.captures.packets.kit import pcap
+from tests.captures.ranges.made import traffic
+from tests.captures.spark.kit import cut
+
+TLS = DATA / "24_k430_tls13_franz.pcap"
+KEYLOG = (DATA / "24_k430_tls13_franz.keylog").read_bytes()
+
+
+class Batches:
+    """Reads files, each of which is a batch, and is gone when the next one is read.
+
+    :ivar exchanges: as ``read --json`` tells them, but for what later batches make known
+    :ivar standing: what the batches so far leave to the next
+    :ivar connections: by id
+    """
+
+    def __init__(self, size: int = 30_000, keylog: bytes = b"", buckets: int = 2) -> None:
+        self._size = size
+        self._keylog = keylog
+        self.standing = Standing(buckets)
+        self.exchanges: list[dict[str, Any]] = []
+        self.connections: dict[int, WholeConnection] = {}
+
+    def read(self, *files: Path) -> list[dict[str, Any]]:
+        """Read a batch; return its exchanges."""
+        given = Input(
+            make_plan([str(path) for path in files], self._size), self._keylog, self.standing.buckets
+        )
+        told = {part.number: list(read_part(given, part)) for part in given.plan.ranges}
+        before: Standing = unpack(pack(self.standing))  # as it goes from one process to another
+        given, numbered, self.standing = read_on(given, told, before)
+        self.connections |= numbered.connections
+        found = [
+            plain(exchange)
+            for context in numbered.contexts
+            for exchange in give_out(given, unpack(pack(context)), numbered.facts).exchanges(annotate=False)
+        ]
+        self.exchanges += found
+        for path in files:
+            path.unlink()
+        return found
+
+
+def plain(exchange: Exchange) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(exchange.to_json()))
+    for name in ("gist", "topic", "topics"):  # names may become known later
+        told.pop(name, None)
+    return told
+
+
+def one_reading(path: Path, keylog: bytes = b"") -> list[dict[str, Any]]:
+    secrets = KeyLog()
+    secrets.add(keylog)
+    capture = open_capture(str(path), keylog=secrets)
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False)
+    reader.learn(len(reader))
+    return [plain(each) for each in ExchangeReader(capture, annotate=False, knowledge=reader.knowledge)]
+
+
+def counted(exchanges: Sequence[dict[str, Any]]) -> Counter[bytes]:
+    """Count exchanges without their numbers, which are by batch."""
+    return Counter(msgspec.json.encode({**each, "number": 0}, order="deterministic") for each in exchanges)
+
+
+def compare(found: Batches, expected: list[dict[str, Any]]) -> None:
+    """Check that batches have told all exchanges, each once, but those of which it is not known that nobody answers.
+
+    :raises AssertionError: if they have not
+    """
+    one, other = counted(expected), counted(found.exchanges)
+    assert not other - one
+    assert all(b"UNANSWERED" in each.upper() for each in one - other)
+    assert [each["number"] for each in found.exchanges] == list(range(1, len(found.exchanges) + 1))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_a_recorded_rebalance(count: int, tmp_path: Path) -> None:
+    batches = Batches()
+    for path in cut(SAMPLE, count, tmp_path):
+        batches.read(path)
+    compare(batches, one_reading(SAMPLE))
+    assert len(batches.exchanges) > 390
+    assert batches.standing.packets == 1518
+    assert batches.standing.exchanges == len(batches.exchanges)
+    assert len(pack(batches.standing)) < 20_000
+
+
+def test_several_files_a_batch(tmp_path: Path) -> None:
+    batches = Batches(15_000, buckets=5)
+    files = cut(SAMPLE, 9, tmp_path)
+    batches.read(*reversed(files[:4]))
+    batches.read(*files[4:8])
+    batches.read(files[8])
+    compare(batches, one_reading(SAMPLE))
+
+
+def test_within_a_batch_numbers_are_in_the_order_of_first_bytes(tmp_path: Path) -> None:
+    batches = Batches(8_000)
+    expected = {
+        msgspec.json.encode({**each, "number": 0}, order="deterministic"): each["number"]
+        for each in one_reading(SAMPLE)
+    }
+    for path in cut(SAMPLE, 3, tmp_path):
+        found = [
+            expected[msgspec.json.encode({**each, "number": 0}, order="deterministic")]
+            for each in batches.read(path)
+        ]
+        assert found == sorted(found)
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_tls(count: int, tmp_path: Path) -> None:
+    batches = Batches(9_000, KEYLOG)
+    for path in cut(TLS, count, tmp_path):
+        batches.read(path)
+    compare(batches, one_reading(TLS, KEYLOG))
+    assert len(batches.exchanges) > 10
+
+
+def test_secrets_that_come_late_are_in_time_for_what_was_not_read_yet(tmp_path: Path) -> None:
+    files = cut(TLS, 3, tmp_path)
+    without, batches = Batches(9_000), Batches(9_000, KEYLOG)
+    told = without.read(files[0])
+    batches.standing = without.standing
+    for path in files[1:]:
+        batches.read(path)
+    found = counted(told) + counted(batches.exchanges)
+    assert not found - counted(one_reading(TLS, KEYLOG))
+
+
+@pytest.mark.parametrize("seed", [*range(6), 24])  # 24: a port is used again while its connection is carried
+def test_made_traffic(seed: int, tmp_path: Path) -> None:
+    found, expected = both(seed, 0, tmp_path)
+    compare(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_in_trouble_nothing_is_told_twice(seed: int, tmp_path: Path) -> None:
+    """What is told at the end of a batch may turn out to be otherwise, but is not taken back, or told again."""
+    found, expected = both(seed, 0.05, tmp_path)
+    one, other = requests(expected), requests(found.exchanges)
+    assert not other - one
+    assert len(found.exchanges) > len(expected) // 2
+
+
+def both(seed: int, trouble: float, folder: Path) -> tuple[Batches, list[dict[str, Any]]]:
+    """Made traffic, read in batches and in one go."""
+    rng = Random(seed)
+    path = folder / "made.pcap"
+    path.write_bytes(pcap(traffic(rng, trouble=trouble)))
+    expected = one_reading(path)
+    batches = Batches(rng.choice((3_000, 1 << 20)))
+    for each in cut(path, rng.choice((2, 3, 9)), folder / "cut"):
+        batches.read(each)
+    return batches, expected
+
+
+def requests(exchanges: Sequence[dict[str, Any]]) -> Counter[Any]:
+    """Count requests by their ends, whoever asks whom, and their first byte."""
+    return Counter(
+        (frozenset((each["client"], each["broker"])), each["time"], each["correlation_id"])
+        for each in exchanges
+    )

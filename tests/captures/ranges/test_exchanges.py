@@ -1,0 +1,63 @@
+"""The exchanges that one range gives out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from captures.exchanges import ExchangeReader, open_capture
+from captures.ranges.headers import headers_of
+from captures.ranges.jobs import Input, Read, exchanges_of, give_out, read_here
+from captures.ranges.plan import make_plan
+from tests.captures.packets.kit import pcap
+from tests.captures.ranges.made import traffic
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[str, Read]:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([*traffic(Random(21), connections=3, trouble=0)], nano=True))
+    return str(path), read_here(Input(make_plan([str(path)], 12_000), buckets=2))
+
+
+def test_numbers_and_connections_count_over_the_whole_capture(made: tuple[str, Read]) -> None:
+    path, read = made
+    parts = [give_out(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
+    assert len(parts) > 3
+    numbers = np.concatenate([part.numbers for part in parts])
+    assert numbers.tolist() == list(range(1, read.numbered.exchanges + 1))
+    capture = open_capture([path])
+    capture.read()
+    connections = np.concatenate([part.connections for part in parts])
+    order = capture.table.order()
+    assert connections.tolist() == capture.table.column("connection")[order].tolist()
+    for part in parts:
+        assert [each.number for each in part.exchanges()] == part.numbers.tolist()
+
+
+def test_some_exchanges_by_index_and_by_api(made: tuple[str, Read]) -> None:
+    path, read = made
+    capture = open_capture([path])
+    capture.read()
+    keys = {each.number: each.api_key for each in ExchangeReader(capture)}
+    for context in read.numbered.contexts:
+        part = give_out(read.given, context, read.numbered.facts)
+        some = np.arange(0, len(part), 3)
+        assert [each.number for each in part.exchanges(some)] == part.numbers[some].tolist()
+        wanted = [number for number in part.numbers.tolist() if keys[number] in (1, 3)]
+        assert [each.number for each in part.exchanges(apis=(1, 3))] == wanted
+
+
+def test_headers_alone_are_the_same(made: tuple[str, Read]) -> None:
+    _, read = made
+    for context, finished in zip(read.numbered.contexts, read.finished, strict=True):
+        part = give_out(read.given, context, read.numbered.facts)
+        headers = headers_of(exchanges_of(finished), context)
+        assert headers.numbers.tolist() == part.numbers.tolist()
+        assert headers.connections.tolist() == part.connections.tolist()
+        for name in ("api_key", "correlation_id", "flags", "packet", "request_first", "response_last"):
+            mine, theirs = headers.capture.table.column(name), part.capture.table.column(name)
+            assert mine[headers.rows].tolist() == theirs[part.rows].tolist()

@@ -1,0 +1,49 @@
+"""What concerns a capture as a whole, where analyses take a capture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from captures.exchanges import open_capture
+from captures.ranges.jobs import Input, give_out, read_here
+from captures.ranges.plan import make_plan
+from captures.ranges.whole import WholeCapture, whole_of
+from tests.captures.exchanges.proxied import rewritten
+
+FOLDER = Path(__file__).parents[2] / "data" / "captures"
+
+
+def whole(path: Path, size: int) -> WholeCapture:
+    read = read_here(Input(make_plan([str(path)], size)))
+    made = WholeCapture(
+        read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])
+    )
+    for context in read.numbered.contexts:
+        made.take(give_out(read.given, context, read.numbered.facts))
+    return made
+
+
+def test_headers_connections_and_names() -> None:
+    path = FOLDER / "06_noida_acks0_java.pcap"
+    capture, made = open_capture(str(path)), whole(path, 4_000)
+    capture.read()
+    order = capture.table.order()
+    for name in ("api_key", "version", "correlation_id", "flags", "packet", "response_size", "connection"):
+        assert made.table.column(name).tolist() == capture.table.column(name)[order].tolist()
+    for number in range(len(capture.connections)):
+        assert made.endpoints(number) == capture.endpoints(number)
+        assert made.shown_endpoints(number) == capture.endpoints(number)
+        assert made.client_stream(number) == capture.client_stream(number)
+    assert made.latest == capture.latest
+    assert made.statistics.packets == capture.statistics.packets
+    assert not len(made.unfinished_rows())
+
+
+def test_samples_by_connection_and_in_order(tmp_path: Path) -> None:
+    path = rewritten(tmp_path / "a.pcapng")
+    capture, made = open_capture(str(path)), whole(path, 1_000)
+    capture.read()
+    assert len(made.samples) == len(capture.samples) == 2
+    assert made.samples.samples == list(capture.samples)
+    assert made.samples.of(0) == capture.samples.of(0)
+    assert not made.samples.of(1)
