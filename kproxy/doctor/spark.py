@@ -11,6 +11,7 @@ from captures.spark.java import find_java
 from kproxy.doctor.check import Check, State
 from kproxy.doctor.installed import install_command, requirements, version_of
 
+
 def checks() -> Iterator[Check]:
     """Look at Spark and at the Java it needs."""
     yield pyspark()
