@@ -69,7 +69,9 @@ def no_packets() -> Packets:
     """Return no packets."""
     byte, half, word = np.zeros(0, np.uint8), np.zeros(0, np.int32), np.zeros(0, np.int64)
     numbers = word.astype(np.uint32)
-    return Packets(half, byte, word, word, numbers, numbers, byte, word.astype(np.uint16), word, half, half, word)
+    return Packets(
+        half, byte, word, word, numbers, numbers, byte, word.astype(np.uint16), word, half, half, word
+    )
 
 
 @dataclass(slots=True)

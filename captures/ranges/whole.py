@@ -95,9 +95,7 @@ class WholeCapture:
         self._swapped = {number for number, each in numbers if each.client_direction}
         self.foreign = {number: each.foreign for number, each in numbers if each.foreign}
         self.decryption = _Decryption({number: _Tls(each.tls) for number, each in numbers if each.tls})
-        samples = [
-            sample._replace(connection=number) for number, each in numbers for sample in each.samples
-        ]
+        samples = [sample._replace(connection=number) for number, each in numbers for sample in each.samples]
         self.samples = WholeSamples(sorted(samples, key=lambda sample: sample.packet))
         self.skipped = [
             Skip(2 * number + side, position, size, reason, at_end)

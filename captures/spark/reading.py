@@ -132,7 +132,9 @@ class SparkReading:
             self.close()
             given, marked, told = self._read(replace(given, plan=merged))
         if before is None:
-            numbered = number_all(given, marked, [made for _, made in self._together(given, marked, told, None)])
+            numbered = number_all(
+                given, marked, [made for _, made in self._together(given, marked, told, None)]
+            )
         else:
             made = dict(self._together(given, marked, told, before))
             numbered, self.after = number_on(given, marked, before, made)
