@@ -46,17 +46,54 @@ _SINGLE_NODE = {
 }
 
 
+#: of no use to a broker, and not on Maven Central
+_UNAVAILABLE = ("com.sun.jmx:jmxri", "com.sun.jdmk:jmxtools", "javax.jms:jms")
+#: up to 3.8 the broker itself uses Log4j 1; what its pom brings of it is left out, so that there is one of each
+_LOG4J = ("log4j:log4j:1.2.17", "org.slf4j:slf4j-api:1.7.25", "org.slf4j:slf4j-log4j12:1.7.25")
+_OTHER_LOGGING = ("log4j:log4j", "org.slf4j:slf4j-api", "org.slf4j:slf4j-log4j12", "ch.qos.reload4j:reload4j")
+_OTHER_LOGGING += ("org.slf4j:slf4j-reload4j",)
+#: releases of which Maven Central has no ``kafka-tools``, with the one whose tools are used
+_TOOLS = {"4.4.0": "4.3.1"}
+#: from which release on the newest Scala of Kafka's jars is the one given
+_SCALA = (((0, 0), "2.10"), ((0, 8, 2), "2.11"), ((1, 1), "2.12"), ((2, 5), "2.13"))
+#: their ZooKeeper client resolves no address on Java 14 and later (ZOOKEEPER-3779); the one before it does
+_BROKEN_ZOOKEEPER = ((2, 0), (2, 4))
+_OLDER_ZOOKEEPER = "org.apache.zookeeper:zookeeper:3.4.10"
+
+
+def number(version: str) -> tuple[int, ...]:
+    """Return a release as a tuple that can be compared."""
+    return tuple(map(int, version.split(".")))
+
+
 def kafka_class_path(version: str = KAFKA) -> str:
-    """Return the class path of broker, clients and tools of a release with KRaft (3.9, 4.x).
+    """Return the class path of broker, clients and tools of a release, from 0.8 on.
 
     :raises CannotRun: if Maven is missing or cannot resolve it
     """
-    kafka = [f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", "kafka-tools")]
-    return class_path([*kafka, "org.slf4j:slf4j-simple:1.7.36"])
+    release = number(version)
+    scala = max(entry for entry in _SCALA if entry[0] <= release)[1]
+    names = [f"kafka_{scala}", *(["kafka-tools"] if release >= (0, 9) and version not in _TOOLS else [])]
+    kafka = [f"org.apache.kafka:{name}:{version}" for name in names]
+    if release >= (3, 9):
+        return class_path([*kafka, "org.slf4j:slf4j-simple:1.7.36"])
+    more = ["javax.xml.bind:jaxb-api:2.3.0"] if release < (2, 0) else []
+    left_out = [*_UNAVAILABLE, *_OTHER_LOGGING]
+    if _BROKEN_ZOOKEEPER[0] <= release < _BROKEN_ZOOKEEPER[1]:
+        left_out.append("org.apache.zookeeper:zookeeper")
+        more.append(_OLDER_ZOOKEEPER)
+    return class_path([*kafka, *more, *_LOG4J], left_out)
+
+
+def tools_of(version: str) -> str:
+    """Return the release whose tools are used with a release: the same, but for those without."""
+    return _TOOLS.get(version, version)
 
 
 def java(main: str, *arguments: str | Path, version: str = KAFKA, jvm: Sequence[str] = ()) -> Command:
     """Return the command that runs a class of Kafka's."""
+    if main.startswith("org.apache.kafka.tools."):
+        version = tools_of(version)
     return ["java", "-Xmx150m", *JVM, _QUIET, *jvm, "-cp", kafka_class_path(version), main, *arguments]
 
 
@@ -68,7 +105,10 @@ class Node:
     :param ports: of the loopback interface; when it listens on all of them, it has started
     :param heap: of its virtual machine
     :param jvm: other options of its virtual machine
+    :cvar main: the class that is run
     """
+
+    main = "kafka.Kafka"
 
     def __init__(
         self,
@@ -92,13 +132,17 @@ class Node:
 
         :param options: for the storage tool
         """
+        self.write()
+        storage = ("format", "-t", CLUSTER_ID, *options, "-c", self._properties)
+        run(java("kafka.tools.StorageTool", *storage, version=self.version))
+
+    def write(self) -> None:
+        """Write its configuration; what was there before goes, data too."""
         need("java")
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         lines = (f"{key}={value}\n" for key, value in self._configuration.items())
         self._properties.write_text("".join(lines))
-        storage = ("format", "-t", CLUSTER_ID, *options, "-c", self._properties)
-        run(java("kafka.tools.StorageTool", *storage, version=self.version))
 
     @property
     def _properties(self) -> Path:
@@ -106,7 +150,7 @@ class Node:
 
     def start(self) -> None:
         """Start it, without waiting until it listens."""
-        command = java("kafka.Kafka", self._properties, version=self.version, jvm=self._jvm)
+        command = java(self.main, self._properties, version=self.version, jvm=self._jvm)
         with (self._folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log

@@ -23,12 +23,15 @@ class Kproxy:
 
     :param bootstrap: addresses of brokers
     :param folder: for its state, its log and what it records
+    :param awaited: the node ID of the broker whose port has to be there when it has started;
+        -1 where brokers are not known before a client asks for them
     :ivar port: that clients connect to first
     :ivar ports: all that it listens on
     """
 
-    def __init__(self, bootstrap: str, folder: Path) -> None:
+    def __init__(self, bootstrap: str, folder: Path, *, awaited: int = _SPARE - 1) -> None:
         self._bootstrap = bootstrap
+        self._awaited = awaited
         self._folder = folder
         self.port = _free_range(_SPARE + 1)
         self.ports = range(self.port, self.port + _SPARE + 1)
@@ -64,7 +67,7 @@ class Kproxy:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 env=os.environ | {"XDG_STATE_HOME": str(self._folder / "state")},
-                group=GROUP,
+                group=GROUP if os.geteuid() == 0 else None,  # others may not choose, nor confine anything
             )
         wait_for("kproxy", self._up, timeout=20)
 
@@ -72,7 +75,7 @@ class Kproxy:
         assert self._process is not None
         if self._process.poll() is not None:
             raise CannotRun(f"kproxy ended: {self.log[-1000:]}")
-        return listens(self.port) and listens(self.port + _SPARE)
+        return listens(self.port) and listens(self.port + 1 + self._awaited)
 
     @property
     def plane(self) -> psutil.Process:

@@ -43,10 +43,18 @@ class Client:
 
     :ivar versions: what it consists of, for the report
     :ivar prepare: fetches and builds it
+    :ivar kinds: of values that it produces and has to consume
+    :ivar endures: whether it can be told to go on through whatever happens
     """
 
     versions: str
     prepare: Callable[[], Command]
+    kinds: Sequence[str] = ("plain", "committed")
+    endures: bool = True
+
+    def expected(self, count: int) -> list[str]:
+        """Return the values that it has to consume."""
+        return sorted(f"{kind} {n}" for kind in self.kinds for n in range(count))
 
 
 def _python(program: str, requirement: str) -> Callable[[], Command]:
@@ -70,6 +78,21 @@ def _node() -> Command:
     return Command(["node", _PROGRAMS / "kafkajs.js"], {"NODE_PATH": str(folder / "node_modules")})
 
 
+def _go(module: str) -> Callable[[], Command]:
+    def prepare() -> Command:
+        need("go")
+        program = cache() / f"{module}-errand"
+        run(["go", "build", "-o", program, "./errand"], cwd=_PROGRAMS.parent / module)
+        return Command([program])
+
+    return prepare
+
+
+def _kcat() -> Command:
+    need("kcat")
+    return Command([sys.executable, _PROGRAMS / "kcat_client.py"])
+
+
 def _java() -> Command:
     need("java", "javac")
     classes = cache() / "errand"
@@ -86,6 +109,10 @@ CLIENTS = {
     "kafka-python": Client("kafka-python 3.0.12", _python("kafka_python_client.py", "kafka-python==3.0.12")),
     "aiokafka": Client("aiokafka 0.14.0", _python("aiokafka_client.py", "aiokafka==0.14.0")),
     "kafkajs": Client("kafkajs 2.2.4", _node),
+    "franz-go": Client("franz-go 1.22.2", _go("franz-go"), endures=False),
+    "sarama": Client("sarama 1.61.1", _go("sarama"), endures=False),
+    "kafka-go": Client("segmentio kafka-go 0.4.51", _go("kafka-go"), kinds=("plain",), endures=False),
+    "kcat": Client("kcat, with librdkafka", _kcat, kinds=("plain",), endures=False),
 }
 
 

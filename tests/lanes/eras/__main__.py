@@ -1,0 +1,341 @@
+"""The lane of eras: brokers from 0.8.2 to the newest, the clients of their time and of today, through kproxy.
+
+    python -m tests.lanes.eras                       # all
+    python -m tests.lanes.eras 0.10.2 newest         # these; the gate runs these two
+    python -m tests.lanes.eras clusters              # what brokers say to each other, recorded with tcpdump
+    python -m tests.lanes.eras libraries             # client libraries of today, at the newest
+    python -m tests.lanes.eras captures --write      # what the recordings of the reference folder hold
+    python -m tests.lanes.eras --write               # all, and bring docs/versions-seen.md up to date
+
+For each era a broker is started, and three times the same is done by the command line tools of its release and by
+two clients of today: directly, through ``kproxy proxy`` that records, and through one that does not. What they print
+must be the same. Then everything that the broker announces is asked for once (:mod:`tests.lanes.eras.sweep`). Every
+message that was recorded must be decoded to its last byte, in the version it has, with the values that Kafka's own
+classes read (:mod:`tests.lanes.eras.official`).
+
+The exit code is 1 if something was not as it should be, 2 if a part could not run here.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from docs.tools import versions_seen
+from tests.lanes.cluster import Cluster
+from tests.lanes.eras import seen
+from tests.lanes.eras.clusters import CLUSTERS
+from tests.lanes.eras.official import checked
+from tests.lanes.eras.releases import HEAP, NEWEST, NODE_ID, RELEASES, Running, started
+from tests.lanes.eras.sweep import sweep
+from tests.lanes.eras.tools_of_the_time import Errand, Scene, errands, run, told
+from tests.lanes.kproxy_run import Kproxy
+from tests.lanes.through import CLIENTS, Command
+from tests.lanes.through import errand as send_on_errand
+from tests.lanes.tools import CannotRun, Wrong, cache, wait_for
+from tests.lanes.tools import run as run_program
+from tests.reference import REFERENCE
+
+#: of today, for both programs
+_REQUIREMENTS = ("kafka-python==3.0.12", "confluent-kafka==2.16.1", "python-snappy", "lz4", "zstandard")
+_PROGRAMS = Path(__file__).parent.parent / "clients" / "eras"
+_TODAY = ("kafka_python_today.py", "confluent_today.py")
+_COUNT = "5"
+_CLIENT_S = 90
+#: without recording there is nothing to be decoded: what the clients do most is enough
+_UNRECORDED = ("TopicCommand", "ConsoleProducer", "ConsoleConsumer", "BrokerApiVersionsCommand")
+_ANNOUNCES = (0, 10)
+_RECORDS = 30
+_MEMBERS = 2
+_NICE = 1
+
+
+class Lane:
+    """Runs eras one after the other and says what came of them.
+
+    :ivar faults: how many things were not as they should be
+    :ivar left_out: how many parts could not run
+    :ivar found: what was seen, see :mod:`tests.lanes.eras.seen`
+    """
+
+    def __init__(self, work: Path) -> None:
+        self.faults = 0
+        self.left_out = 0
+        self.found = seen.Seen()
+        self._work = work
+
+    @contextmanager
+    def part(self, what: str) -> Iterator[None]:
+        """Say how something went."""
+        began = time.monotonic()
+        try:
+            yield
+        except (Wrong, OSError) as why:
+            self.faults += 1
+            click.echo(f"  {what}: FAILED: {why} ({time.monotonic() - began:.0f} s)")
+        except CannotRun as why:
+            self.left_out += 1
+            click.echo(f"  {what}: cannot run here: {why}")
+        else:
+            click.echo(f"  {what}: passed ({time.monotonic() - began:.0f} s)")
+
+    # -- an era ------------------------------------------------------------------------------------------------
+    def era(self, name: str) -> None:
+        """Start a broker and do everything with it."""
+        release, folder = RELEASES[name], self._work / name
+        with self.part(f"Kafka {release} started and stopped"), started(release, folder) as broker:
+            wait_for("metadata", lambda: _ready(broker))
+            direct = self._errands(Scene(broker, broker.address, "era-direct", _made(folder / "direct")))
+            recording = self._through(broker, folder / "recorded", direct, None)
+            self._through(broker, folder / "unrecorded", direct, ["-q", "--no-capture"])
+            with self.part("decoded as Kafka's classes do"):
+                self._check(recording, release, name)
+
+    def _through(
+        self, broker: Running, folder: Path, direct: dict[str, list[str]], options: list[str] | None
+    ) -> Path:
+        """Do the same through kproxy; return what it recorded."""
+        # a broker that cannot be asked what it speaks is known when the first client asks for it
+        awaited = int(NODE_ID) if broker.version >= _ANNOUNCES else -1
+        with _proxied(Kproxy(broker.address, folder, awaited=awaited), options) as kproxy:
+            kind = "recorded" if options is None else "not recorded"
+            scene = Scene(broker, kproxy.address, f"era-{folder.name}", folder)
+            with self.part(f"clients behave as without kproxy ({kind})"):
+                proxied = self._errands(scene, None if options is None else _UNRECORDED)
+                _compare(direct, proxied)
+            if options is None and broker.version >= _ANNOUNCES:
+                with self.part("everything that it announces"):
+                    self._sweep(broker, kproxy.address)
+        return kproxy.capture
+
+    def _errands(self, scene: Scene, only: tuple[str, ...] | None = None) -> dict[str, list[str]]:
+        """Have tools and clients do what they do; return what each said."""
+        said: dict[str, list[str]] = {}
+        for errand in errands(scene.broker.release):
+            if only is None or errand.tool in only:
+                lines = _said(errand, scene)
+                if errand.compared:
+                    said[f"{errand.tool} {errand.options}"] = lines
+        for program in _TODAY:
+            said[program] = [_today(program, scene)]
+        return said
+
+    def _sweep(self, broker: Running, address: str) -> None:
+        unanswered = [f"{key} v{version}" for key, version in sweep(address, "sweep")]
+        if not broker.node.running:
+            raise Wrong("the broker ended")
+        if unanswered:
+            click.echo(f"    not answered: {', '.join(unanswered)}")
+
+    def _check(self, recording: Path, release: str, name: str) -> None:
+        outcome = checked(recording, release)
+        self.found.add(release, versions_seen.CLIENTS, outcome.seen)
+        self.found.add(release, versions_seen.SWEEP, outcome.swept)
+        click.echo(f"    {outcome}")
+        if outcome.faults:
+            kept = self._work / f"{name}.pcapng"
+            shutil.copy(recording, kept)
+            raise Wrong(f"{len(outcome.faults)} faults, see {kept}")
+
+    # -- libraries ---------------------------------------------------------------------------------------------
+    def libraries(self) -> None:
+        """Send each client library through kproxy to three brokers of the newest release."""
+        folder = _made(self._work / "libraries")
+        commands = {}
+        for name, client in CLIENTS.items():
+            with self.part(f"{name}: {client.versions}"):
+                commands[name] = client.prepare()
+        with Cluster(folder / "cluster", version=NEWEST, heap=HEAP) as cluster:
+            with _proxied(Kproxy(cluster.bootstrap, folder), None) as kproxy:
+                for name, command in commands.items():
+                    with self.part(f"{name}: topics, records, transactions, groups"):
+                        self._library(name, command, kproxy)
+        with self.part("decoded as Kafka's classes do"):
+            outcome = checked(kproxy.capture, NEWEST)
+            self.found.add(NEWEST, versions_seen.LIBRARIES, outcome.seen)
+            click.echo(f"    {outcome}")
+            if outcome.faults:
+                raise Wrong(f"{len(outcome.faults)} faults, see {kproxy.capture}")
+
+    def _library(self, name: str, command: Command, kproxy: Kproxy) -> None:
+        try:
+            said = send_on_errand(command, kproxy.address, f"errand-{name}", _RECORDS)
+        except CannotRun as why:
+            raise Wrong(str(why)) from None
+        if sorted(said["consumed"]) != CLIENTS[name].expected(_RECORDS):
+            raise Wrong(f"consumed {said['consumed']}")
+        if said["members"] != _MEMBERS:
+            raise Wrong(f"the group had {said['members']} members")
+        if any(port not in kproxy.ports for _, _, port in said["brokers"]):
+            raise Wrong(f"it was told of brokers {said['brokers']}")
+
+    # -- clusters ----------------------------------------------------------------------------------------------
+    def clusters(self) -> None:
+        """Record what brokers and controllers say to each other."""
+        for cluster in CLUSTERS:
+            with self.part(f"cluster: {cluster.title}"):
+                folder = _made(self._work / cluster.name)
+                recording = cluster.play(folder)
+                outcome = checked(recording, cluster.release, beginnings=False)
+                self.found.add(cluster.release, versions_seen.CLUSTER, outcome.seen)
+                click.echo(f"    {outcome}")
+                if outcome.faults:
+                    raise Wrong(f"{len(outcome.faults)} faults, see {recording}")
+
+
+@contextmanager
+def _proxied(kproxy: Kproxy, options: list[str] | None) -> Iterator[Kproxy]:
+    """Run kproxy for as long as the block does.
+
+    :param options: in place of recording to a file
+    :raises Wrong: if it does not start or end well, tells a client an address of a broker, or leaves out bytes
+    """
+    try:
+        kproxy.start(options)
+        yield kproxy
+        status = kproxy.ask("status")
+        kproxy.stop()
+    except CannotRun as why:
+        raise Wrong(str(why)) from None
+    finally:
+        kproxy.kill()
+    if status["escaped_addresses"]:
+        raise Wrong(f"{status['escaped_addresses']} addresses of brokers went to clients")
+    if options is None and status["recording"]["dropped_bytes"]:
+        raise Wrong(f"{status['recording']['dropped_bytes']} bytes were not recorded")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _ready(broker: Running) -> bool:
+    """Whether a broker answers; one without ZooKeeper listens before it has been registered."""
+    if not broker.node.running:
+        raise CannotRun("the broker ended")
+    if broker.version < (3, 0):
+        return True
+    [errand] = [each for each in errands(broker.release) if each.tool == "ClusterTool"]
+    code, _ = run(errand, Scene(broker, broker.address, "era", Path()))
+    return code == 0
+
+
+def _said(errand: Errand, scene: Scene) -> list[str]:
+    """Have a tool do something.
+
+    :raises Wrong: if it does not do it
+    """
+    code, output = run(errand, scene)
+    if code or (errand.expected and not re.search(scene.fill(errand.expected), output)):
+        raise Wrong(f"{errand.tool} {scene.fill(errand.options)} (exit code {code}) printed: {output[-800:]}")
+    return told(errand, output, scene)
+
+
+def _today(program: str, scene: Scene) -> str:
+    """Have a client of today do everything.
+
+    :raises Wrong: if it does not consume what it produced
+    """
+    topic = f"{scene.topic}-{program.partition('_')[0]}"
+    command: list[str | Path] = [
+        _python(),
+        _PROGRAMS / program,
+        scene.address,
+        topic,
+        _COUNT,
+        scene.broker.release,
+    ]
+    try:
+        output = run_program(command, timeout=_CLIENT_S)
+    except CannotRun as why:
+        raise Wrong(f"{program}: {why}") from None
+    facts = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+    if not facts["complete"]:
+        raise Wrong(f"{program} consumed {facts['consumed']}")
+    return json.dumps(facts, sort_keys=True)
+
+
+@functools.cache
+def _python() -> Path:
+    """Return a Python that has the clients of today."""
+    python = cache() / "venv" / "bin" / "python"
+    if not python.exists():
+        run_program([sys.executable, "-m", "venv", cache() / "venv"])
+    run_program([python, "-m", "pip", "install", "-q", *_REQUIREMENTS])
+    return python
+
+
+def _compare(direct: dict[str, list[str]], proxied: dict[str, list[str]]) -> None:
+    """Compare what clients said.
+
+    :raises Wrong: if something differs
+    """
+    wrong = []
+    for what, lines in proxied.items():
+        lost = [f"- {line}" for line in direct[what] if line not in lines]
+        more = [f"+ {line}" for line in lines if line not in direct[what]]
+        if lost or more:
+            wrong.append("\n      ".join([what, *lost[:10], *more[:10]]))
+    if wrong:
+        raise Wrong("not the same:\n    " + "\n    ".join(wrong))
+
+
+_CLUSTERS = "clusters"
+_NEWEST = "newest"
+_LIBRARIES = "libraries"
+
+
+def _recordings(lane: Lane) -> None:
+    """See what the recordings of the reference folder hold."""
+    if REFERENCE is None:
+        raise CannotRun("there is no reference folder: see tests/reference.py")
+    for release, places in seen.of_captures():
+        lane.found.add(release, versions_seen.CAPTURES, places)
+
+
+@click.command()
+@click.argument(
+    "parts", nargs=-1, type=click.Choice([*RELEASES, _NEWEST, _CLUSTERS, _LIBRARIES, versions_seen.CAPTURES])
+)
+@click.option("--write", is_flag=True, help="Keep what was seen, and write docs/versions-seen.md.")
+@click.option("--keep", is_flag=True, help="Keep recordings and logs.")
+def main(parts: tuple[str, ...], write: bool, keep: bool) -> None:
+    """Run the lane of eras: all parts, or those that are named."""
+    os.nice(_NICE)
+    work = Path(tempfile.mkdtemp(prefix="kproxy-eras-"))
+    lane = Lane(work)
+    for part in parts or (*RELEASES, _CLUSTERS, _LIBRARIES):
+        click.echo(part)
+        if part == versions_seen.CAPTURES:
+            with lane.part("recordings of the reference folder"):
+                _recordings(lane)
+        elif part == _CLUSTERS:
+            lane.clusters()
+        elif part == _LIBRARIES:
+            with lane.part(f"three brokers of {NEWEST} started and stopped"):
+                lane.libraries()
+        else:
+            lane.era(list(RELEASES)[-1] if part == _NEWEST else part)
+        if write:
+            seen.update(lane.found)
+    if lane.faults or keep:
+        click.echo(f"recordings and logs are in {work}")
+    else:
+        shutil.rmtree(work)
+    sys.exit(1 if lane.faults else 2 if lane.left_out else 0)
+
+
+if __name__ == "__main__":
+    main()
