@@ -1,8 +1,8 @@
 """Tables of files that keep coming: a folder into which a proxy or tcpdump rotates is read batch by batch.
 
-All batches are one run, whose exchanges and connections are counted on; connections go on from file to file. A batch is
-in the tables whole or not at all. What needs all exchanges, such as findings, is told of all batches so far: each commit
-puts its new state into the place of the old one.
+All batches are one run, whose exchanges and connections are counted on; connections go on from file to file. A batch
+is in the tables whole or not at all. What needs all exchanges, such as findings, is told of all batches so far: each
+commit puts its new state into the place of the old one.
 
 A program that was ended goes on with ``--append``: files that are in the tables are not read into them again. They are
 gone through once more for where their connections stand, as far as they are still there.
