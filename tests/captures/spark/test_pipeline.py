@@ -164,10 +164,10 @@ def test_appending_adds_what_is_new_once(tmp_path: Path) -> None:
         on_spark([ring], tmp_path / "out", replace(options, append=False))
 
 
-def broken(path: Path, at: int = 0) -> Path:
+def broken(path: Path) -> Path:
     """A capture with bytes in its middle that are no packets."""
     data = bytearray(SAMPLE.read_bytes())
-    at = at or 70_000
+    at = len(data) // 2
     data[at : at + 3_000] = random.Random(3).randbytes(3_000)
     path.write_bytes(data)
     return path

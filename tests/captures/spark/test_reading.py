@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, Told, exchanges_of, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.reading import PARTS, SparkReading, batches_of, parts
+from tests.captures.exchanges.talk import Talk
 from tests.captures.export.files import SAMPLE
-from tests.captures.packets.kit import MS, T0, Record, pcap, rotated
+from tests.captures.packets.kit import T0, Record, pcap, rotated
+from tests.captures.ranges.made import packets, timed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,20 +48,26 @@ def test_only_some_ranges(spark: SparkSession) -> None:
 
 
 def test_what_looked_like_a_record_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
-    """Captures inside the packets of a capture: their records are found where a range begins, and are none."""
-    inner = [part[24:] for part in rotated(SAMPLE.read_bytes(), 300)]
-    path = tmp_path / "inner.pcap"
-    path.write_bytes(pcap([Record(part, T0 + number * MS) for number, part in enumerate(inner)]))
-    found = SparkReading(spark, Input(make_plan([str(path)], 10_000))).read
-    assert sum(each.mark.statistics.packets for each in found.marked) == len(inner)
+    """Messages that hold the records of a capture: these are found where a range begins, and are none."""
+    inside = pcap([Record(bytes(range(60)), T0 + each) for each in range(40)], nano=True)[24:]
+    talk = Talk(0)
+    for correlation_id in range(3):
+        talk.exchange(correlation_id, body=inside)
+    path = tmp_path / "talk.pcap"
+    path.write_bytes(pcap([*timed(packets(talk, Random(1)), Random(1))], nano=True))
+    expected = read_here(Input(make_plan([str(path)])))
+    found = SparkReading(spark, Input(make_plan([str(path)], 1_500))).read
     assert any(part.known for part in found.given.plan.ranges)
+    counts = [sum(each.mark.statistics.packets for each in read.marked) for read in (found, expected)]
+    assert counts[0] == counts[1]
+    assert found.numbered.exchanges == expected.numbered.exchanges == 3
 
 
 def test_files_of_the_same_time_are_one_range(spark: SparkSession, tmp_path: Path) -> None:
-    packets = [each[24:] for each in rotated(SAMPLE.read_bytes(), 1)]
+    rows = [each[24:] for each in rotated(SAMPLE.read_bytes(), 1)]
     paths = [tmp_path / "one.pcap", tmp_path / "other.pcap"]
     for number, path in enumerate(paths):
-        path.write_bytes(SAMPLE.read_bytes()[:24] + b"".join(packets[number::2]))
+        path.write_bytes(SAMPLE.read_bytes()[:24] + b"".join(rows[number::2]))
     found = SparkReading(spark, Input(make_plan([str(path) for path in paths], 30_000))).read
     assert [part.files for part in found.given.plan.ranges] == [(0, 2)]
     assert found.numbered.exchanges == 402
