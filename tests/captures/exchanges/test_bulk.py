@@ -39,10 +39,10 @@ def taken(folder: Path, talk: Talk, block_size: int = 1 << 22) -> list[int]:
 
     class Watched(Capture):
         def _feed(self, block: SegmentBlock) -> None:
-            before = self._ordinary.copy()
+            before = self.ordinary.copy()
             super()._feed(block)
-            given_up.extend(np.flatnonzero(before & ~self._ordinary[: len(before)]).tolist())
-            new = self._ordinary[len(before) :]
+            given_up.extend(np.flatnonzero(before & ~self.ordinary[: len(before)]).tolist())
+            new = self.ordinary[len(before) :]
             given_up.extend((len(before) + np.flatnonzero(~new)).tolist())
 
     capture = capture_of(folder, packets(talk, Random(1)), block_size, Watched)
