@@ -21,7 +21,7 @@ from captures.exchanges.framing import Before, Bools, Carry, Frames, Framing, In
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
 from dissectors.conversation.pairing import MAX_SILENT
-from dissectors.conversation.plausible import is_text, produce_acks
+from dissectors.conversation.plausible import produce_acks
 
 MIN_REQUEST = 8
 MIN_RESPONSE = 4
@@ -214,13 +214,13 @@ class BulkPairing:
             head["key"].astype(np.int16),
             version,
             head["correlation_id"].astype(np.int32),
-            self._client_ids(memory, requests, np.where(odd, -1, length), odd),
+            self._client_ids(memory, requests, np.where(odd, -1, length)),
             expects,
             odd,
         )
 
-    def _client_ids(self, memory: Memory, requests: Frames, lengths: Int64s, odd: Bools) -> Int64s:
-        """Return the numbers of client IDs; length -1 stands for none. Marks requests whose ID is no text as odd.
+    def _client_ids(self, memory: Memory, requests: Frames, lengths: Int64s) -> Int64s:
+        """Return the numbers of client IDs; length -1 stands for none.
 
         Nearly every request has the ID of the one before it on its connection: that is compared, not looked up.
         """
@@ -233,13 +233,10 @@ class BulkPairing:
                 newly = rows[np.unique(connection[rows], return_index=True)[1]]
                 for row in newly.tolist():
                     name = memory.read(int(places[row]), length)
-                    odd[row] |= not is_text(name)
                     self._client_ids_known[connection[row]] = name, length, self._table.client_number(name)
                 rows = self._repeated(memory, connection, places, rows, length, numbers)
             for row in rows.tolist():
-                name = memory.read(int(places[row]), length)
-                odd[row] |= not is_text(name)
-                numbers[row] = self._table.client_number(name)
+                numbers[row] = self._table.client_number(memory.read(int(places[row]), length))
         return numbers
 
     def _repeated(

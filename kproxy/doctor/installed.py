@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _REQUIREMENT = re.compile(
-    r"(?P<name>[A-Za-z0-9._-]+)\s*(?P<bounds>[^;\[]*)(?:;\s*(?P<marker>.*))?$", re.DOTALL
+    r"(?P<name>[A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*(?P<bounds>[^;\[]*)(?:;\s*(?P<marker>.*))?$", re.DOTALL
 )
 _EXTRA = re.compile(r"""extra\s*==\s*["'](?P<extra>[^"']+)["']""")
 _DEVELOPMENT = ("dev", "fuzz")  # extras that are of use in a clone of the repository only

@@ -34,6 +34,7 @@ NOT_RUN = {
     r"^kproxy replay\b": "takes brokers",
     r"^kproxy tables .*--(master|remote) ": "takes a cluster",
     r"^kproxy report .*--open": "shows a browser",
+    r"^kproxy \w+ .?(s3|hdfs|https)://": "takes a network",
     r"^kproxy .*(--follow|-F)\b": "goes on until Ctrl-C",
     r"^python3 -m venv ": "takes a package index; the gate runs these lines",
     r"^(pipx|uv|pip) |^python -m build|^~/kproxy/bin/pip ": "takes a package index",

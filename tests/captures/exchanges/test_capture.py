@@ -203,17 +203,6 @@ def test_bytes_in_front_of_a_gap_that_came_after_those_behind_it(tmp_path: Path)
     assert outcome(capture_of(tmp_path, wire.records, BLOCKS[0], Thorough)) == outcome(first)
 
 
-def test_a_client_id_that_is_no_text(tmp_path: Path) -> None:
-    """The fast way leaves it to the thorough one, which does not take it for Kafka. Found by fuzzing."""
-    talk = Talk(0)
-    for correlation_id in range(5):
-        talk.exchange(correlation_id, client_id="consu\0er-1")
-    records = packets(talk, Random(7), most=60)
-    first = capture_of(tmp_path, records)
-    assert outcome(capture_of(tmp_path, records, 256)) == outcome(first)
-    assert outcome(capture_of(tmp_path, records, BLOCKS[0], Thorough)) == outcome(first)
-
-
 def test_bytes_that_are_no_kafka(tmp_path: Path) -> None:
     talk = Talk(0, [(True, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), (False, b"HTTP/1.1 200 OK\r\n\r\n")])
     capture = capture_of(tmp_path, packets(talk, Random(1)))
