@@ -105,7 +105,7 @@ def _on_spark(master: str, run: Callable[[str], object]) -> dict[str, float]:
 
 
 def _options(what: str) -> Any:
-    from captures.spark.options import TablesOptions
+    from captures.tables.options import TablesOptions
 
     return TablesOptions() if what == DEFAULT else TablesOptions(tables=("exchanges",), columns=HEADERS)
 

@@ -12,7 +12,7 @@ import zstandard
 from captures.exchanges.moving import ConnectionState, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
-from captures.packets import Statistics
+from captures.packets import CaptureError, Statistics
 from captures.packets.table import Bytes, Int32s, Int64s, UInt16s, UInt32s
 from captures.ranges.clocks import ClockSpan
 
@@ -177,7 +177,7 @@ class Mark:
     first_exchange: int | None
     statistics: Statistics
     secrets: list[bytes] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
+    unreadable: list[CaptureError] = field(default_factory=list)
     copies: int = 0
     noted: bool = False
 

@@ -246,7 +246,7 @@ class RangeReading:
             first_exchange=self._first_exchange(),
             statistics=capture.statistics,
             secrets=list(self._packets.joined.secrets),
-            unreadable=[str(error) for error in self._source.unreadable[self._unreadable :]],
+            unreadable=self._source.unreadable[self._unreadable :],
             copies=self._source.copies,
             noted=bool(self._comments),
         )

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from captures.spark.frames import Reading, exchanges, tables
-    from captures.spark.options import TablesOptions, TablesSummary
     from captures.spark.pipeline import follow_tables, write_tables
     from captures.spark.source import register
     from captures.spark.streaming import stream
+    from captures.tables.options import TablesOptions, TablesSummary
 
 __all__ = [
     "Reading",
@@ -38,19 +38,19 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Reading": "frames",
-    "TablesOptions": "options",
-    "TablesSummary": "options",
-    "exchanges": "frames",
-    "follow_tables": "pipeline",
-    "register": "source",
-    "stream": "streaming",
-    "tables": "frames",
-    "write_tables": "pipeline",
+    "Reading": "captures.spark.frames",
+    "TablesOptions": "captures.tables.options",
+    "TablesSummary": "captures.tables.options",
+    "exchanges": "captures.spark.frames",
+    "follow_tables": "captures.spark.pipeline",
+    "register": "captures.spark.source",
+    "stream": "captures.spark.streaming",
+    "tables": "captures.spark.frames",
+    "write_tables": "captures.spark.pipeline",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return getattr(import_module(_WHERE[name]), name)

@@ -25,15 +25,15 @@ from captures.ranges.jobs import Input, Read, give_out
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.stitching import WholeConnection
 from captures.ranges.whole import Whole, WholeCapture
-from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.spark.reading import SparkReading
 from captures.spark.source import Listing, finished, news
 from captures.spark.watching import Progress, silent
 from captures.spark.writing import WRITTEN, Done, Task, WriteRanges, collected
 from captures.tables.folder import Folder, Part, PartWriter
 from captures.tables.folder import Input as FileInput
+from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
-from captures.tables.single import Wanted
+from captures.tables.single import READING, WRITING, Wanted
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.knowledge import Knowledge
 
@@ -228,7 +228,7 @@ class Follower:
 
     def _take(self, plan: Plan, inputs: Sequence[FileInput]) -> None:
         """Read a batch, and put it into the tables."""
-        self._progress("reading", 0, 0)
+        self._progress(READING, 0, 0)
         reading = self._reading(plan)
         try:
             read, after = reading.read, reading.after
@@ -241,7 +241,7 @@ class Follower:
                 filter=self._wanted.filter,
                 start=read.numbered.start,
             )
-            self._progress("writing", 0, 0)
+            self._progress(WRITING, 0, 0)
             with ThreadPoolExecutor(1) as threads:
                 written = threads.submit(self._write, task, read)
                 self._judge.take(task, read, read.numbered.contexts)

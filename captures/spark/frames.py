@@ -19,7 +19,7 @@ from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.reading import SparkReading
 from captures.spark.sharing import Share
-from captures.spark.writing import Judge, Task, columns_of
+from captures.spark.writing import Judge, Task, columns_of, rows_of
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.folder import Staged
 from captures.tables.schema import PER_EXCHANGE, Needs, choose_tables, ddl
@@ -110,7 +110,6 @@ def _read(
     rows = ExchangeTables(chosen, names=_unnamed, run=0, columns=by_table)
     learn = rows.needs is not Needs.HEADER or wanted is not None or len(rows.tables) < len(chosen)
     keylog = Path(how.keylog).read_bytes() if how.keylog else b""
-    # workers are in the folder in which the JVM was started, and a notebook may have gone elsewhere
     given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
     reading = SparkReading(spark, given)
     read = reading.read
@@ -159,15 +158,7 @@ class _GiveRows:
         task = self._task
         for batch in batches:
             for (context,) in columns_of(batch, "context"):
-                rows = ExchangeTables(
-                    (self._table,), names=task.knowledge().topic_name, run=0, columns=task.columns
-                )
-                part = give_out(task.given, unpack(context), task.facts)
-                for exchange in task.fitting(part, None, gist=True):
-                    rows.add(exchange)
-                    if rows.full:
-                        yield from rows.take().values()
-                yield from rows.take().values()
+                yield from rows_of(task, give_out(task.given, unpack(context), task.facts), self._table)
 
 
 class _GiveHeaders:

@@ -11,15 +11,11 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from captures.analysis.findings.all import RULES
-from captures.analysis.findings.choosing import chosen as chosen_rules
-from captures.filters import compile_filter
 from captures.packets import CaptureError
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, Read
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
-from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.spark.reading import SparkReading
 from captures.spark.session import running_session
 from captures.spark.sharing import shares_of
@@ -36,15 +32,15 @@ from captures.spark.writing import (
 )
 from captures.tables.folder import Folder, open_folder
 from captures.tables.folder import Input as FileInput
-from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE, choose_tables
-from captures.tables.single import Wanted
+from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
+from captures.tables.single import READING, WRITING, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-READING, STITCHING, WRITING = "reading", "stitching", "writing"
 _BUCKETS = 8
 """Among how many those are dealt out who put connections together, unless there are more ranges than a few for each."""
 _RANGES_A_BUCKET = 64
@@ -55,9 +51,9 @@ def write_tables(
 ) -> TablesSummary:
     """Write the tables of captures into a folder, on Spark.
 
-    :param paths: files, folders and patterns, which together are one capture
     With ``follow`` it goes on until Ctrl-C; :func:`follow_tables` can be stopped in other ways.
 
+    :param paths: files, folders and patterns, which together are one capture
     :param progress: called with what is being done, how much of it is done, and how much there is to do
     :raises CaptureError: if there is nothing that can be read; with ``strict``, at the first file that cannot be read
         whole
@@ -68,7 +64,7 @@ def write_tables(
     if options.follow:
         return follow_tables(paths, out, options, Event(), progress)
     begin = monotonic()
-    wanted = _wanted(options)
+    wanted = Wanted.of(options)
     keylog = Path(options.keylog).read_bytes() if options.keylog else b""
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder, options)
@@ -107,22 +103,13 @@ def follow_tables(
     """
     from captures.spark.following import Follower
 
-    wanted = _wanted(options)
+    wanted = Wanted.of(options)
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     try:
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
             return Follower(spark, paths, folder, wanted, options, progress=progress).run(stop)
     finally:
         folder.discard()
-
-
-def _wanted(options: TablesOptions) -> Wanted:
-    return Wanted(
-        tables=choose_tables(options.tables or None),
-        filter=compile_filter(options.filter) if options.filter else None,
-        columns={"exchanges": options.columns} if options.columns else {},
-        rules=chosen_rules(RULES, options.only, options.skip),
-    )
 
 
 # ---------------------------------------------------------------- what is read
@@ -167,8 +154,8 @@ def _check(read: Read, options: TablesOptions) -> None:
     for each in read.marked:
         for damage in each.mark.statistics.damage:
             raise CaptureError(damage.path, damage.offset, damage.reason)
-        for reason in each.mark.unreadable:
-            raise CaptureError(reason, 0, "")
+        for error in each.mark.unreadable:
+            raise error
 
 
 # ---------------------------------------------------------------- what is written
@@ -283,7 +270,7 @@ def _described(
         for number in range(*part.files):
             tasks[number] += 1
     damage = [damage for mark in marks for damage in mark.statistics.damage]
-    failed = [FileLeftOut("", reason) for mark in marks for reason in mark.unreadable]
+    failed = [FileLeftOut(error.path, error.reason) for mark in marks for error in mark.unreadable]
     return replace(
         made,
         files=tuple(

@@ -24,7 +24,7 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import FINISHED, Input, Told, give_out
 from captures.spark.frames import NOWHERE, Reading
 from captures.spark.source import NAME, PLAN, SETTLED, Options, register
-from captures.spark.writing import Task, columns_of
+from captures.spark.writing import Task, columns_of, rows_of
 from captures.tables.exchange_rows import ExchangeTables, header_batch
 from captures.tables.schema import Needs, ddl
 
@@ -174,8 +174,4 @@ class _GiveRows:
                 part.capture, part.rows, part.numbers, part.connections, 0, task.columns.get("exchanges")
             )
             return
-        for exchange in task.fitting(part, None, gist=True):
-            rows.add(exchange)
-            if rows.full:
-                yield from rows.take().values()
-        yield from rows.take().values()
+        yield from rows_of(task, part, "exchanges")

@@ -19,10 +19,9 @@ from captures.ranges.jobs import Input, exchanges_of, give_out
 from captures.ranges.numbering import Context
 from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.sharing import Share
-from captures.tables.exchange_rows import ExchangeTables
+from captures.tables.exchange_rows import ExchangeTables, wants_gist
 from captures.tables.folder import Part, PartWriter, Staged
 from captures.tables.schema import Needs
-from captures.tables.single import GISTS
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.knowledge import Facts, Knowledge
 
@@ -120,8 +119,7 @@ class WriteRanges:
         self._task = task
         self._prefix = prefix
         self._tables = tuple(tables)
-        columns = task.columns.get("exchanges")
-        self._gist = "exchanges" in tables and (columns is None or bool(GISTS & set(columns)))
+        self._gist = wants_gist(tables, task.columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -144,6 +142,18 @@ class WriteRanges:
                     writer.write_all(rows.take())
             writer.write_all(rows.take())
             return Done(writer.close(), count, damaged)
+
+
+def rows_of(task: Task, part: RangeExchanges, table: str) -> Iterator[pa.RecordBatch]:
+    """Decode the exchanges of a range, and yield the rows of one table of them."""
+    rows = ExchangeTables(
+        (table,), names=task.knowledge().topic_name, run=task.staged.run, columns=task.columns
+    )
+    for exchange in task.fitting(part, None, gist=wants_gist((table,), task.columns)):
+        rows.add(exchange)
+        if rows.full:
+            yield from rows.take().values()
+    yield from rows.take().values()
 
 
 class WriteHeaders:

@@ -65,10 +65,21 @@ _ATTRIBUTES = {
     "response_size": "response_size",
 }
 """Columns that are attributes of an exchange as they are."""
+_GISTS = frozenset({"request_gist", "response_gist"})
 _AT_LEAST_TWO = ("number", "number")
 """Attributes that are asked for besides: of less than two, a getter gives no tuple."""
 
 _exported: Mapping[str, Callable[[Exchange], Any]] = {column.name: column.value for column in EXPORTED}
+
+
+def wants_gist(tables: Iterable[str], columns: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether exchanges have to be put in a few words for what is wanted, which takes as long as decoding them.
+
+    :param tables: names of tables
+    :param columns: table -> names of its columns; the usual ones of those that are not named
+    """
+    chosen = columns.get("exchanges")
+    return "exchanges" in tables and (chosen is None or bool(_GISTS & set(chosen)))
 
 
 class ExchangeTables:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from captures.meaning.words import counted
-
-RANGE_BYTES = 64 << 20
-"""Bytes of a capture that one task reads."""
+from captures.ranges.plan import RANGE_BYTES
 
 KEYS = ("run", "number", "time", "time_ns")
 """Columns of ``exchanges`` that are always written."""

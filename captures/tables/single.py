@@ -23,9 +23,9 @@ from captures.packets import CaptureError, JoinedSource
 from captures.packets.files import STANDARD_INPUT, find_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
-from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
-from captures.tables.exchange_rows import ExchangeTables, Int64s, header_batch
+from captures.tables.exchange_rows import ExchangeTables, Int64s, header_batch, wants_gist
 from captures.tables.folder import Folder, Input, Manifest, Part, PartWriter, open_folder
+from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 from captures.tables.schema import TABLES, Needs, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
@@ -38,7 +38,6 @@ Progress = Callable[[str, int, int], None]
 READING, WRITING = "reading", "writing"
 _STEP = 1 << 16
 """Exchanges that are taken together where none of them is decoded."""
-GISTS = frozenset({"request_gist", "response_gist"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +56,21 @@ class Wanted:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rules: Sequence[type[Rule]] = RULES
     limits: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: TablesOptions) -> Wanted:
+        """Return what options ask for.
+
+        :raises ValueError: for a table, rule or filter that there is not
+        """
+        from captures.filters import compile_filter
+
+        return cls(
+            tables=choose_tables(options.tables or None),
+            filter=compile_filter(options.filter) if options.filter else None,
+            columns={"exchanges": options.columns} if options.columns else {},
+            rules=chosen_rules(RULES, options.only, options.skip),
+        )
 
 
 class Written(NamedTuple):
@@ -113,8 +127,7 @@ def write_parts(capture: Capture, folder: Folder, wanted: Wanted, progress: Prog
 
     :param capture: read to its end
     """
-    columns = wanted.columns.get("exchanges")
-    gist = "exchanges" in wanted.tables and (columns is None or bool(GISTS & set(columns)))
+    gist = wants_gist(wanted.tables, wanted.columns)
     reader = ExchangeReader(capture, annotate=False, gist=gist)
     names = reader.knowledge.topic_name
     rows = ExchangeTables(wanted.tables, names=names, run=folder.run, columns=wanted.columns)
@@ -203,19 +216,13 @@ def write_tables(
     :raises FolderError: if the folder does not fit
     :raises ValueError: for a table, column, rule or filter that there is not
     """
-    from captures.filters import compile_filter
 
     if options.follow:
         raise ValueError("files that come are followed with Spark only: leave out --engine single")
     begin = monotonic()
     if options.columns:
         TABLES["exchanges"].choose(options.columns)
-    wanted = Wanted(
-        tables=choose_tables(options.tables or None),
-        filter=compile_filter(options.filter) if options.filter else None,
-        columns={"exchanges": options.columns} if options.columns else {},
-        rules=chosen_rules(RULES, options.only, options.skip),
-    )
+    wanted = Wanted.of(options)
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder)
     if options.strict and found.unreadable:

@@ -22,7 +22,7 @@ from kproxy.cli.showing import ended_by_signals
 from kproxy.cli.sizes import Size
 
 if TYPE_CHECKING:
-    from captures.spark.options import TablesOptions, TablesSummary
+    from captures.tables.options import TablesOptions, TablesSummary
 
 Progress = Callable[[str, int, int], None]
 """Is told a stage, how far it is, and what it comes to (0 if that is not known): bytes while reading."""
@@ -190,7 +190,7 @@ class WriteTables:
         settings: Mapping[str, str],
         as_json: bool,
     ) -> None:
-        from captures.spark.options import TablesOptions
+        from captures.tables.options import TablesOptions
 
         _check_together(
             {"--append": append, "--overwrite": overwrite},

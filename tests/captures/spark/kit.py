@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from captures.spark.options import TablesOptions, TablesSummary
 from captures.spark.pipeline import write_tables
 from captures.tables import single
+from captures.tables.options import TablesOptions, TablesSummary
 from captures.tables.schema import TABLES
 from tests.captures.packets.kit import rotated
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark.options import TablesOptions
+from captures.tables.options import TablesOptions
 from tests.captures.export.files import SAMPLE
 from tests.captures.spark.kit import by_one_process, same_tables
 

@@ -13,9 +13,9 @@ import pytest
 
 from captures.packets import CaptureError
 from captures.spark.following import Follower
-from captures.spark.options import TablesOptions
 from captures.spark.pipeline import follow_tables
 from captures.tables.folder import open_folder, read_manifests
+from captures.tables.options import TablesOptions
 from captures.tables.single import Wanted
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import by_one_process, cut, leftovers, rows_of

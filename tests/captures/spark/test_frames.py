@@ -10,7 +10,7 @@ import pytest
 
 from captures.packets import CaptureError
 from captures.spark import Reading, exchanges, frames, tables
-from captures.spark.options import TablesOptions
+from captures.tables.options import TablesOptions
 from captures.tables.schema import TABLES, Needs
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import by_one_process, rows_of

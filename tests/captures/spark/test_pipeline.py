@@ -12,8 +12,8 @@ import pytest
 
 from captures.packets import CaptureError
 from captures.spark import pipeline, reading
-from captures.spark.options import TablesOptions, TablesSummary
 from captures.tables.folder import FolderError, read_manifests
+from captures.tables.options import TablesOptions, TablesSummary
 from captures.tables.schema import TABLES, Needs
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from captures.spark.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
 
 SUMMARY = TablesSummary(
     out="tables",

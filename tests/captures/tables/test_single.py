@@ -13,9 +13,9 @@ import pytest
 from captures.exchanges import ExchangeReader
 from captures.filters import compile_filter
 from captures.packets import CaptureError
-from captures.spark.options import TablesOptions
 from captures.tables import single
 from captures.tables.folder import FolderError, open_folder, read_manifests
+from captures.tables.options import TablesOptions
 from captures.tables.schema import TABLES, USUAL, Needs
 from captures.tables.single import Wanted, write_tables, write_tables_single
 from tests.captures.export.files import DATA, SAMPLE

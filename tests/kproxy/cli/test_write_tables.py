@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from captures.spark import java, session
 from captures.spark.errors import JavaMissing
-from captures.spark.options import TablesOptions
+from captures.tables.options import TablesOptions
 from kproxy.cli import main
 from kproxy.cli.write_tables import SMALL, StageBars, choose_engine
 

@@ -15,7 +15,7 @@ from captures.analysis.api_stats import ApiStats
 from captures.exchanges import ExchangeReader, open_capture
 from captures.export.report import statements
 from captures.export.report.database import Statement, Tables
-from captures.spark.options import TablesOptions
+from captures.tables.options import TablesOptions
 from captures.tables.single import write_tables
 from tests.captures.export.report import samples
 from tests.captures.export.report.kit import SECOND, at, exchange, failed, write
