@@ -12,7 +12,7 @@ from captures.live.processes import Finder, ProcessNames, processes_behind
 from captures.live.sniffer import Sniffer
 from captures.names import Names
 from captures.packets import Source
-from captures.packets.table import Int64s
+from captures.packets.table import Int64s, PacketBlock
 from captures.packets.tls import KeyLog
 
 REMEMBERED = 300 * 1_000_000_000
@@ -26,12 +26,19 @@ class GrowingCapture(Capture):
     """A capture that is read as it grows, with :meth:`updates`, in bounded memory.
 
     Between two updates what is older than :attr:`remembered`, by the clock of its packets, is forgotten: rows have to
-    be looked at before the next update.
+    be looked at before the next update. Where that clock is set back by more than that, everything before is old.
 
     :ivar remembered: ns; None if whoever reads it calls :meth:`forget`
     """
 
     remembered: int | None = REMEMBERED
+    _now = 0
+
+    def take(self, block: PacketBlock) -> None:
+        """Take in the next packets; see :meth:`Capture.take`."""
+        if len(block):
+            self._now = int(block.time.max())
+        super().take(block)
 
     def updates(self) -> Iterator[Int64s]:
         """Read on, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""
@@ -39,7 +46,12 @@ class GrowingCapture(Capture):
         for rows in super().updates():
             self._updated()
             yield rows
-            if self.remembered is not None and time.monotonic() >= forget_at:
+            if self.remembered is None:
+                continue
+            if self._now < self.latest - self.remembered:
+                self.forget(self.latest + 1)
+                self.latest = self._now
+            elif time.monotonic() >= forget_at:
                 forget_at = time.monotonic() + _FORGET_EVERY
                 self.forget(self.latest - self.remembered)
 

@@ -34,6 +34,10 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"{words.counted(event['bytes'], 'byte')} were forwarded but not recorded: recording is slower than traffic "
         f"({event['total']:,} of {words.counted(event['connections'], 'connection')} so far)"
     ),
+    "recorder_recovered": lambda event: (
+        f"recording goes on: {words.counted(event['lost_packets'], 'packet')} with "
+        f"{words.counted(event['lost_bytes'], 'byte')} were not recorded meanwhile"
+    ),
     "forwarding": lambda event: "forwarding is on again" if event["on"] else "forwarding is off",
     "note": lambda event: str(event["text"]),
     "warning": lambda event: str(event["text"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -109,15 +108,14 @@ def _status(plane: Plane) -> dict[str, Any]:
 
 def _connection(plane: Plane, session: Session) -> dict[str, Any]:
     peers = session.peers
-    now = time_ns()
     return {
         "connection": peers.connection,
         "client": diagnosis.address(*peers.client),
         "client_id": peers.client_id,
         "broker": diagnosis.address(*peers.broker),
         "node_id": peers.node_id,
-        "age_ns": now - session.begun,
-        "idle_ns": now - max(session.requests.seen, session.responses.seen, session.begun),
+        "age_ns": round(session.age * 1e9),
+        "idle_ns": round(session.idle * 1e9),
         "requests_in_flight": len(session.in_flight),
         "from_client": session.requests.received,
         "from_broker": session.responses.received,

@@ -27,6 +27,7 @@ from dissectors.apis import api_name
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker
 from kproxy.proxy.brokers import Brokers, Place, Ports
+from kproxy.proxy.clock_steps import ClockSteps
 from kproxy.proxy.commands import changing, commands
 from kproxy.proxy.control import ControlServer
 from kproxy.proxy.directions import SIDES
@@ -105,6 +106,7 @@ class Plane:
         self.serving = Serving(self)
         self.brokers: Brokers
         self._watch = AddressWatch()
+        self._clock_steps = ClockSteps()
         self._sampler = Sampler(self._sampled, period=settings.sample)
         self._sessions: dict[int, Session] = {}
         self._ending = asyncio.Event()
@@ -373,16 +375,24 @@ class Plane:
             if self.loop.time() < next_look:
                 continue
             next_look = self.loop.time() + _LOOK
-            now = time_ns()
-            self.inspection.tick(now)
+            self._look_at_clock()
+            self.inspection.tick(time_ns())
             self.recordings.tell_dropped()
             for session in list(self.sessions):
                 if session.lingers and session.is_idle:
                     session.close()
-                overdue = session.overdue(now, settings.first_timeout, settings.idle_timeout)
+                overdue = session.overdue(settings.first_timeout, settings.idle_timeout)
                 if overdue:
                     self.reports.note(f"{_who(session.peers)}: {overdue}")
                     session.close()
+
+    def _look_at_clock(self) -> None:
+        """Tell that the clock was set, if it was, and keep what ends at a time from ending because of that."""
+        step = self._clock_steps.look()
+        if step:
+            self.inspection.clock_set(step)
+            how = "forward" if step > 0 else "back"
+            self.reports.warn(f"the system clock was set {how} by {abs(step) / 1e9:.3f} s: so were the times recorded")
 
 
 def _who(peers: Peers) -> str:

@@ -55,7 +55,8 @@ class Recordings:
         self._closing = self._fatal = False
         self._restarts = 0
         self._dropped = 0
-        self._counts: dict[str, Any] = {}
+        self._counts: dict[str, int] = {}
+        self._earlier: dict[str, int] = {}
         self.tee: Tee | None = None
         self.path = ""
         if recorded.on:
@@ -154,6 +155,7 @@ class Recordings:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process.wait()
+        self._earlier = self._counts  # the next one begins to count anew
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS or self._fatal:
             self._reports.warn(f"nothing is recorded any more ({self.path})")
@@ -172,6 +174,6 @@ class Recordings:
             if event.get("fatal"):
                 self._reports.event("recorder_failed")
         elif name == "counts":
-            self._counts = event
+            self._counts = {what: count + self._earlier.get(what, 0) for what, count in event.items()}
         else:
             self._reports.event(f"recorder_{name}", **event)

@@ -57,4 +57,4 @@ class Reports:
         if len(self._told) > _MOST_KEPT:
             self._told.clear()
         self._told[key] = now, 0
-        self.event("warning", text=f"{text} (and {count:,} times before that)" if count else text)
+        self.event("warning", text=f"{text} (and {count:,} more before that)" if count else text)

@@ -40,7 +40,8 @@ class Session:
         self.closed = False
         self.swallowing = False
         self.lingers = False
-        self.begun = time_ns()
+        self._begun = self._heard_at = plane.loop.time()
+        self._heard = 0
         self.requests = Requests(self)
         self.responses = Responses(self)
         self.requests.peer, self.responses.peer = self.responses, self.requests
@@ -98,24 +99,33 @@ class Session:
         halves = (self.requests, self.responses)
         return not self.in_flight and all(half.is_idle and not half.unsent for half in halves)
 
-    def overdue(self, now: int, first: float, idle: float) -> str:
+    def overdue(self, first: float, idle: float) -> str:
         """Return what takes too long, or nothing.
 
-        :param now: ns since the epoch
         :param first: seconds in which the first request must have come, 0 for no limit
         :param idle: seconds that may pass without a byte, 0 for no limit
         """
-        seen = max(self.requests.seen, self.responses.seen, self.begun)
-        if (
-            first
-            and self.peers.client_id is None
-            and not self.requests.is_idle
-            and now - self.begun > first * 1e9
-        ):
+        if first and self.peers.client_id is None and not self.requests.is_idle and self.age > first:
             return f"the first request did not come within {first:g} s"
-        if idle and now - seen > idle * 1e9:
+        if idle and self.idle > idle:
             return f"nothing was said for {idle:g} s"
         return ""
+
+    @property
+    def age(self) -> float:
+        """Seconds since it began."""
+        return self.plane.loop.time() - self._begun
+
+    @property
+    def idle(self) -> float:
+        """Seconds since something was said, counted from when that was first noticed here: it is asked every second.
+
+        By the monotonic clock, and so not by the times of what was said, which are those of the clock on the wall.
+        """
+        heard, now = self.requests.received + self.responses.received, self.plane.loop.time()
+        if heard != self._heard:
+            self._heard, self._heard_at = heard, now
+        return now - self._heard_at
 
     def close(self) -> None:
         """End both sides once what was written has been flushed."""

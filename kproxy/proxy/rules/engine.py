@@ -161,6 +161,15 @@ class Rules:
                 rule.ended = "time"
         self._sort_out()
 
+    def clock_set(self, step: int) -> None:
+        """Move the ends of rules along with the clock.
+
+        :param step: ns by which it was set forward
+        """
+        for rule in self._rules:
+            rule.until += step
+        self._sort_out()
+
     def _sort_out(self) -> None:
         """Work out again who looks at what."""
         ended = [rule for rule in self._rules if rule.ended]

@@ -216,6 +216,14 @@ class Holds:
         if due:
             self._tell(len(self._held))
 
+    def clock_set(self, step: int) -> None:
+        """Move along when frames are released.
+
+        :param step: ns by which the clock was set forward
+        """
+        for hold in self._held.values():
+            hold.until += step
+
     def _of(self, number: int) -> Hold:
         self._forget_gone()
         if number not in self._held:

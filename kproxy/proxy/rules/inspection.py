@@ -76,6 +76,11 @@ class Inspection:
         self.rules.expire(now)
         self.holds.release_due(now)
 
+    def clock_set(self, step: int) -> None:
+        """Take notice that the clock was set forward by so many ns: what ends at a time ends so much later."""
+        self.rules.clock_set(step)
+        self.holds.clock_set(step)
+
     def release_all(self) -> None:
         """Hold nothing more and let everything go on: nobody is there any more to release it."""
         self.holds.clear_filter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from captures.live.capture import GrowingCapture, LiveCapture
 from captures.live.processes import Process
 from captures.live.ring import Ring, ring_source
 from captures.names import Names
-from captures.packets import Source
+from captures.packets import Source, open_files
 from captures.packets.spool import Quota
 
 SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
@@ -74,6 +75,36 @@ def test_what_was_shown_is_forgotten(source: Source, monkeypatch: pytest.MonkeyP
         most = max(most, len(live.table))
     assert count == 402  # INDEX.tsv of the recordings
     assert most < 60
+
+
+def _set_back(file: bytes, after: int, seconds: int) -> bytes:
+    """Set the clock of a pcap file back behind so many packets."""
+    data, at, number = bytearray(file), 24, 0
+    while at < len(data):
+        moment, _, size = struct.unpack_from("<III", data, at)
+        if number >= after:
+            struct.pack_into("<I", data, at, moment - seconds)
+        at, number = at + 16 + size, number + 1
+    return bytes(data)
+
+
+def test_a_clock_that_is_set_back_makes_nothing_new_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "set_back.pcap"
+    path.write_bytes(_set_back(SAMPLE.read_bytes(), 1000, 10_000))
+    monkeypatch.setattr(capture_module, "_FORGET_EVERY", 0.0)
+    growing = GrowingCapture(open_files([str(path)]), 4096)
+    reader, count, kept = ExchangeReader(growing, live=True), 0, 0
+    for rows in growing.updates():
+        count += len(list(reader.take(rows.tolist())))
+        kept = max(kept, len(growing.table))
+    assert count == 402
+    # what came behind is no older than it was: all of it is still there, and nothing of before
+    times = growing.table.column("request_first")
+    later = [time for time in times.tolist() if time <= growing.latest]
+    assert len(later) == len(times) > 100
+    assert kept > len(times)
 
 
 def test_local_ends_are_named(source: Source) -> None:

@@ -306,6 +306,11 @@ def test_attach_says_what_the_proxy_tells_and_what_it_drops(
         "kproxy: 1,000 bytes were forwarded but not recorded: recording is slower than traffic "
         "(1,000 of 2 connections so far)\n"
     )
+    recovered = {"event": "recorder_recovered", "lost_packets": 1, "lost_bytes": 2_000}
+    plane.do(lambda: plane.server.publish(recovered))
+    assert process.stderr.readline() == (
+        "kproxy: recording goes on: 1 packet with 2,000 bytes were not recorded meanwhile\n"
+    )
 
 
 @pytest.mark.parametrize(("arguments", "controllers"), [((), 0), (("--control",), 1)])

@@ -123,6 +123,17 @@ def test_a_rule_ends_after_its_time(rules: Rules, fetch: Frame, clock: Clock) ->
     assert [rule["ended"] for rule in rules.to_json()] == ["time", "time"]
 
 
+def test_a_rule_outlives_a_clock_that_is_set(rules: Rules, fetch: Frame, clock: Clock) -> None:
+    rules.add("api == Fetch => drop, for=2m")
+    for step in (3600, -7200):
+        clock.forward(step)
+        rules.clock_set(step * SECOND)
+        assert rules.to_json()[0]["left_ns"] == 120 * SECOND
+        assert rules.decide(fetch).then is Then.CLOSE
+    clock.forward(120)
+    assert rules.decide(fetch) is GO_ON
+
+
 def test_only_some_ended_rules_are_kept(rules: Rules, clock: Clock) -> None:
     for _ in range(MOST_ENDED + 5):
         rules.add("api == Fetch => drop, for=1s")

@@ -147,6 +147,20 @@ def test_a_frame_goes_on_by_itself_before_its_client_gives_up(
     assert (session.said.released_by, session.said.held_ns) == ("timeout", 24 * SECOND)
 
 
+def test_a_frame_is_held_through_a_clock_that_is_set(
+    holds: Holds, session: Session, clock: Clock, fetch: Frame
+) -> None:
+    holds.set_filter("api == Fetch")
+    session.hold(holds.decide(fetch))
+    clock.forward(3600)
+    holds.clock_set(3600 * SECOND)
+    holds.release_due(clock())
+    assert session.released == []
+    clock.forward(24)
+    holds.release_due(clock())
+    assert session.said.released_by == "timeout"
+
+
 def test_a_response_has_what_is_left_of_the_clients_time(
     holds: Holds, session: Session, clock: Clock, fetch: Frame
 ) -> None:

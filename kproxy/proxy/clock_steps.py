@@ -1,0 +1,32 @@
+"""Notices that the clock on the wall was set: by hand, by NTP after a long sleep, by a hypervisor.
+
+What is recorded has the time of that clock, whatever it does. What has to end after some time must not end, or never
+end, because of it: connections go by the monotonic clock, and rules and holds, whose ends are times of day, are moved
+along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic_ns, time_ns
+
+_LEAST = 100_000_000  # ns; NTP slews a clock by half a millisecond a second at most (adjtimex(2))
+
+
+class ClockSteps:
+    """Compares two clocks whenever it is asked to.
+
+    :param wall: ns since the epoch
+    :param steady: ns, monotonic
+    """
+
+    def __init__(self, wall: Callable[[], int] = time_ns, steady: Callable[[], int] = monotonic_ns) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._apart = wall() - steady()
+
+    def look(self) -> int:
+        """Return by how many ns the clock was set forward since the last look, 0 if it was not set."""
+        apart = self._wall() - self._steady()
+        step, self._apart = apart - self._apart, apart
+        return step if abs(step) >= _LEAST else 0
