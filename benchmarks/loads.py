@@ -297,8 +297,8 @@ def server(folder: Path) -> Iterator[int]:
     """Run a server that has the answers to all loads, as one broker of a cluster; gives its port."""
     [port] = free_ports(1)
     answers = {load.answer.key: load.answer for load in LOADS if load.answer is not None}
-    answers[API_VERSIONS] = Ask(API_VERSIONS, 3, _api_versions())
-    answers[METADATA] = Ask(METADATA, 12, _metadata(port))
+    answers[API_VERSIONS] = Ask(API_VERSIONS, 3, api_versions(_OFFERED))
+    answers[METADATA] = Ask(METADATA, 12, metadata(port))
     files = {key: _written(folder, f"answer-{key}", response_frame(each)) for key, each in answers.items()}
     arguments = [f"{key}:{file}" for key, file in files.items()]
     process = subprocess.Popen([_program("server"), str(port), *arguments])
@@ -310,8 +310,11 @@ def server(folder: Path) -> Iterator[int]:
         process.wait()
 
 
-def _api_versions() -> dict[str, Any]:
-    offered = {PRODUCE: 11, FETCH: 17, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
+_OFFERED = {PRODUCE: 11, FETCH: 17, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
+
+
+def api_versions(offered: Mapping[int, int]) -> dict[str, Any]:
+    """Return an answer to ApiVersions, version 3, that offers one version of each API."""
     keys = [
         {"api_key": key, "min_version": 0 if key == API_VERSIONS else most, "max_version": most}
         for key, most in offered.items()
@@ -319,7 +322,8 @@ def _api_versions() -> dict[str, Any]:
     return {"error_code": 0, "api_keys": keys, "throttle_time_ms": 0}
 
 
-def _metadata(port: int) -> dict[str, Any]:
+def metadata(port: int) -> dict[str, Any]:
+    """Return an answer to Metadata, version 12: one broker at a port of the loopback interface, no topics."""
     return {
         "throttle_time_ms": 0,
         "brokers": [{"node_id": 0, "host": "127.0.0.1", "port": port, "rack": None}],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,17 @@ class Kproxy:
     :param folder: for its state, its log and what it records
     :param awaited: the node ID of the broker whose port has to be there when it has started;
         -1 where brokers are not known before a client asks for them
+    :param env: variables to set beside those there are
     :ivar port: that clients connect to first
     :ivar ports: all that it listens on
     """
 
-    def __init__(self, bootstrap: str, folder: Path, *, awaited: int = _SPARE - 1) -> None:
+    def __init__(
+        self, bootstrap: str, folder: Path, *, awaited: int = _SPARE - 1, env: Mapping[str, str] | None = None
+    ) -> None:
         self._bootstrap = bootstrap
         self._awaited = awaited
+        self._env = dict(env or {})
         self._folder = folder
         self.port = _free_range(_SPARE + 1)
         self.ports = range(self.port, self.port + _SPARE + 1)
@@ -66,7 +70,7 @@ class Kproxy:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                env=os.environ | {"XDG_STATE_HOME": str(self._folder / "state")},
+                env=os.environ | {"XDG_STATE_HOME": str(self._folder / "state")} | self._env,
                 group=GROUP if os.geteuid() == 0 else None,  # others may not choose, nor confine anything
             )
         wait_for("kproxy", self._up, timeout=20)
@@ -82,6 +86,14 @@ class Kproxy:
         """The process that forwards."""
         return psutil.Process(self.ask("status")["pid"])
 
+    @property
+    def processes(self) -> dict[str, psutil.Process]:
+        """What it consists of: the front, which was started, the process that forwards, and the recorder, if any."""
+        assert self._process is not None
+        plane = self.plane
+        found = {"front": psutil.Process(self._process.pid), "plane": plane}
+        return found | dict(zip(["recorder"], plane.children(), strict=False))
+
     def ask(self, command: str) -> Any:
         """Ask over the control socket."""
         live = self._folder / "state" / "kproxy" / "proxy"
@@ -92,11 +104,14 @@ class Kproxy:
         finally:
             client.close()
 
-    def stop(self) -> None:
-        """End it as a user does."""
+    def stop(self, *codes: int) -> None:
+        """End it as a user does.
+
+        :param codes: exit codes that are all right beside 0
+        """
         assert self._process is not None
         self._process.terminate()
-        if self._process.wait(30):
+        if self._process.wait(30) not in (0, *codes):
             raise CannotRun(f"kproxy did not end well: {self.log[-1000:]}")
 
     def kill(self) -> None:

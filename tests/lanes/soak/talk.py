@@ -1,0 +1,306 @@
+"""What the peers of the soak say: every byte follows from the numbers of a connection and of an exchange.
+
+So either end, and whoever reads what was recorded in between, knows each byte that has to come next, and where in the
+stream it stands. Messages are valid: Produce (also such that nothing answers), Fetch and Heartbeat, of 100 bytes to a
+megabyte, with batches whose checksums are right.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache
+from random import Random
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from crc32c import crc32c
+
+from dissectors.apis import api
+from dissectors.headers import (
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
+from dissectors.records import Record, build_batch
+
+PRODUCE, FETCH, HEARTBEAT = 0, 1, 12
+VERSIONS = {PRODUCE: 11, FETCH: 17, HEARTBEAT: 4}
+
+SIDES = ("client", "broker")
+_CLIENT_ID = "soak-{:08d}"
+_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # some topic ID, as text
+_TIME_MS = 1_700_000_000_000
+_SIZE = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_CRC_AT, _CHECKED_FROM = 17, 21  # in a batch: KIP-98
+_NOISE = Random(0).randbytes(3 << 20)
+_SMALL, _MIDDLE, _LARGE, _HUGE = 100, 2_000, 50_000, 900_000
+
+
+class Habit(Enum):
+    """How a connection is used, and how it ends."""
+
+    PLAIN = auto()
+    LASTING = auto()  # it lives as long as the soak, with pauses
+    HALF_CLOSED = auto()  # the client says that it has nothing more to ask, and waits for the answers
+    CLIENT_RESETS = auto()  # in the middle of a request
+    BROKER_RESETS = auto()  # in the middle of a response
+    SLOW_CLIENT = auto()  # does not take what it has asked for
+    SLOW_BROKER = auto()  # does not take what it is sent
+    DRIBBLE = auto()  # requests come in tiny pieces
+    BULK = auto()
+
+
+#: how often each is chosen
+_HABITS = (
+    *[Habit.PLAIN] * 20,
+    *[Habit.HALF_CLOSED] * 4,
+    *[Habit.CLIENT_RESETS] * 4,
+    *[Habit.BROKER_RESETS] * 4,
+    *[Habit.SLOW_CLIENT] * 3,
+    *[Habit.SLOW_BROKER] * 3,
+    *[Habit.DRIBBLE] * 2,
+    Habit.BULK,
+)
+
+
+class Message(NamedTuple):
+    """A kind of request, with what answers it.
+
+    :ivar size: bytes of the record in the request, or in the response of a Fetch; 0 where there is none
+    :ivar acks: of a Produce
+    """
+
+    key: int
+    size: int = 0
+    acks: int = -1
+
+
+_MIXED = (
+    *[Message(HEARTBEAT)] * 24,
+    *[Message(PRODUCE, _SMALL)] * 16,
+    *[Message(PRODUCE, _SMALL, 0)] * 4,
+    *[Message(PRODUCE, _MIDDLE)] * 6,
+    *[Message(FETCH, _MIDDLE)] * 8,
+    *[Message(FETCH, _LARGE)] * 4,
+    *[Message(PRODUCE, _LARGE)] * 2,
+)
+_OF_HABIT = {
+    Habit.SLOW_CLIENT: (Message(FETCH, _LARGE),),
+    Habit.SLOW_BROKER: (Message(PRODUCE, _LARGE),),
+    Habit.BULK: (Message(FETCH, _HUGE), Message(PRODUCE, _HUGE)),
+    Habit.DRIBBLE: (Message(HEARTBEAT), Message(PRODUCE, _SMALL), Message(PRODUCE, _MIDDLE)),
+}
+_LENGTHS = {
+    Habit.LASTING: 1_000_000,
+    Habit.SLOW_CLIENT: 60,
+    Habit.SLOW_BROKER: 60,
+    Habit.DRIBBLE: 12,
+    Habit.BULK: 30,
+}
+LASTING = 4
+"""Connections with numbers below are :attr:`Habit.LASTING`."""
+
+
+def _chance(*numbers: int) -> int:
+    """Return a number that looks like chance, and is the same for the same numbers."""
+    return crc32(struct.pack(f">{len(numbers)}q", *numbers))
+
+
+def habit(connection: int) -> Habit:
+    """Return how a connection is used."""
+    if connection < LASTING:
+        return Habit.LASTING
+    return _HABITS[_chance(connection, -1) % len(_HABITS)]
+
+
+def length(connection: int) -> int:
+    """Return how many exchanges a connection has, if nothing goes wrong."""
+    return _LENGTHS.get(habit(connection)) or 20 + _chance(connection, -2) % 300
+
+
+def window(connection: int) -> int:
+    """Return how many requests a connection has in flight."""
+    return (
+        8 if habit(connection) in (Habit.SLOW_CLIENT, Habit.SLOW_BROKER) else 1 + _chance(connection, -3) % 4
+    )
+
+
+def message(connection: int, number: int) -> Message:
+    """Return what is asked as the exchange of that number, which is its correlation ID as well."""
+    choice = _OF_HABIT.get(habit(connection), _MIXED)
+    return choice[_chance(connection, number) % len(choice)]
+
+
+# ---------------------------------------------------------------- frames
+@dataclass(frozen=True)
+class _Template:
+    """A frame with places for what differs: correlation ID, client ID, record.
+
+    :ivar value_at: where the record's value is, 0 without one
+    :ivar batch: from where to where its batch is
+    """
+
+    frame: bytes
+    correlation_at: int
+    client_at: int = 0
+    value_at: int = 0
+    size: int = 0
+    batch: tuple[int, int] = (0, 0)
+
+    def filled(self, connection: int, number: int, side: int) -> bytes:
+        frame = bytearray(self.frame)
+        _SIZE.pack_into(frame, self.correlation_at, number)
+        if self.client_at:
+            name = _CLIENT_ID.format(connection).encode()
+            frame[self.client_at : self.client_at + len(name)] = name
+        if self.size:
+            start, end = self.batch
+            frame[self.value_at : self.value_at + self.size] = _value(connection, number, side, self.size)
+            _CRC.pack_into(frame, start + _CRC_AT, crc32c(memoryview(frame)[start + _CHECKED_FROM : end]))
+        return bytes(frame)
+
+
+def _value(connection: int, number: int, side: int, size: int) -> bytes:
+    said = f"{SIDES[side]} {connection}/{number} ".encode()
+    start = _chance(connection, number, side) % (len(_NOISE) - size)
+    return said + _NOISE[start : start + size - len(said)]
+
+
+@cache
+def _request(kind: Message) -> _Template:
+    batch = _batch(kind.size) if kind.key == PRODUCE else b""
+    version = VERSIONS[kind.key]
+    name = _CLIENT_ID.format(0)
+    known = api(kind.key)
+    assert known is not None
+    header = {
+        "request_api_key": kind.key,
+        "request_api_version": version,
+        "correlation_id": 0,
+        "client_id": name,
+    }
+    payload = RequestHeader[request_header_version(known.request, version)].build(header)
+    payload += known.request[version].build(_asked(kind, batch))
+    frame = _SIZE.pack(len(payload)) + payload
+    return _with_batch(frame, 8, frame.index(name.encode()), batch, kind.size)
+
+
+@cache
+def _response(kind: Message) -> _Template:
+    batch = _batch(kind.size) if kind.key == FETCH else b""
+    version = VERSIONS[kind.key]
+    known = api(kind.key)
+    assert known is not None
+    header = ResponseHeader[response_header_version(known.response, version)].build({"correlation_id": 0})
+    payload = header + known.response[version].build(_answered(kind, batch))
+    return _with_batch(_SIZE.pack(len(payload)) + payload, 4, 0, batch, kind.size)
+
+
+def _batch(size: int) -> bytes:
+    return build_batch([Record(0, _TIME_MS, None, bytes(size))])
+
+
+def _with_batch(frame: bytes, correlation_at: int, client_at: int, batch: bytes, size: int) -> _Template:
+    if not batch:
+        return _Template(frame, correlation_at, client_at)
+    start = frame.index(batch)
+    value_at = start + batch.index(bytes(size), _CHECKED_FROM + 40)
+    return _Template(frame, correlation_at, client_at, value_at, size, (start, start + len(batch)))
+
+
+def _asked(kind: Message, batch: bytes) -> dict[str, Any]:
+    if kind.key == HEARTBEAT:
+        return {"group_id": "soak", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+    if kind.key == PRODUCE:
+        topic = {"name": "soak", "partition_data": [{"index": 0, "records": batch}]}
+        return {"transactional_id": None, "acks": kind.acks, "timeout_ms": 30_000, "topic_data": [topic]}
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": -1,
+        "fetch_offset": 0,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": 1 << 20,
+    }
+    return {
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic_id": _ID, "partitions": [partition]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+
+
+def _answered(kind: Message, batch: bytes) -> dict[str, Any]:
+    if kind.key == HEARTBEAT:
+        return {"throttle_time_ms": 0, "error_code": 0}
+    if kind.key == PRODUCE:
+        taken = {
+            "index": 0,
+            "error_code": 0,
+            "base_offset": 0,
+            "log_append_time_ms": -1,
+            "log_start_offset": 0,
+            "record_errors": [],
+            "error_message": None,
+        }
+        responses = [{"name": "soak", "partition_responses": [taken]}]
+        return {"responses": responses, "throttle_time_ms": 0}
+    given = {
+        "partition_index": 0,
+        "error_code": 0,
+        "high_watermark": 1,
+        "last_stable_offset": 1,
+        "log_start_offset": 0,
+        "aborted_transactions": None,
+        "preferred_read_replica": -1,
+        "records": batch,
+    }
+    responses = [{"topic_id": _ID, "partitions": [given]}]
+    return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
+
+
+# ---------------------------------------------------------------- what is said
+def is_answered(connection: int, number: int) -> bool:
+    """Tell whether a request is answered: Produce without acknowledgment is not."""
+    return message(connection, number).acks != 0
+
+
+def request(connection: int, number: int) -> bytes:
+    """Return a request with its size."""
+    return _request(message(connection, number)).filled(connection, number, 0)
+
+
+def response(connection: int, number: int) -> bytes:
+    """Return the response to it with its size."""
+    return _response(message(connection, number)).filled(connection, number, 1)
+
+
+def frames(connection: int, side: int) -> Iterator[tuple[int, bytes]]:
+    """Yield what a side of a connection says, in order, with the numbers of the exchanges, for ever."""
+    number = 0
+    while True:
+        if side == 0:
+            yield number, request(connection, number)
+        elif is_answered(connection, number):
+            yield number, response(connection, number)
+        number += 1
+
+
+def connection_of(payload: bytes) -> int | None:
+    """Return the number of the connection that a request belongs to, None for one of somebody else.
+
+    :param payload: request without its size, in a version with client ID
+    """
+    size = int.from_bytes(payload[8:10], signed=True)
+    name = payload[10 : 10 + max(size, 0)]
+    return int(name[5:]) if name.startswith(b"soak-") else None
