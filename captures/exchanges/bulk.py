@@ -6,6 +6,9 @@ n-th response carries the correlation ID of the n-th request that expects one. A
 gap, an impossible size, raw SASL tokens ahead, a correlation ID out of step) the block's frames of that connection are
 discarded again, and the connection is handed over with the requests that still wait for their response.
 
+A connection whose first client ID is no text may be anything, and begins with the thorough way; once it is in step
+any client ID will do (:mod:`dissectors.conversation.plausible` has the rule).
+
 Both ways give the same exchanges; a property test holds them to it.
 """
 
@@ -21,7 +24,7 @@ from captures.exchanges.framing import Before, Bools, Carry, Frames, Framing, In
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
 from dissectors.conversation.pairing import MAX_SILENT
-from dissectors.conversation.plausible import produce_acks
+from dissectors.conversation.plausible import is_text, produce_acks
 
 MIN_REQUEST = 8
 MIN_RESPONSE = 4
@@ -205,6 +208,8 @@ class BulkPairing:
         odd = (version < 0) | (version > self._highest[known])
         odd |= (length < -1) | (length + 10 > requests.size - 4) | (length + 14 > requests.have)
         odd |= (key == SASL_HANDSHAKE) & (version == 0)  # raw tokens will follow
+        for row in np.flatnonzero((requests.position == 0) & (length > 0) & ~odd).tolist():
+            odd[row] = not is_text(memory.read(int(requests.head[row]) + 14, int(length[row])))
         expects = np.ones(len(head), np.bool_)
         produce = np.flatnonzero((key == PRODUCE) & ~odd)
         acks = _produce_acks(memory, requests, produce, length[produce], version[produce])

@@ -18,7 +18,7 @@ from dissectors.conversation.events import (
 )
 from dissectors.conversation.foreign import Guess, guess_client
 from dissectors.conversation.half import Half, OpenFrame, State
-from dissectors.conversation.limits import MIB, Limits
+from dissectors.conversation.limits import KIB, MIB, Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
@@ -27,7 +27,10 @@ from dissectors.conversation.plausible import (
     REQUEST_START,
     SASL_HANDSHAKE,
     STRONG,
+    WEAK,
+    as_shown,
     ceilings,
+    decodes,
     is_text,
     judge_request,
     produce_acks,
@@ -40,6 +43,9 @@ from dissectors.headers import CONTROLLED_SHUTDOWN
 _MAX_CLIENT_IDS = 64
 
 _LARGEST_SIZE = 2**31 - 1
+
+#: a first request that only its body can prove is waited for up to this size; clients begin with ApiVersions
+_LARGEST_PROOF = 64 * KIB
 
 NOT_A_REQUEST = "no request header, and nothing that confirms the frame"
 IMPOSSIBLE_SIZE = "a size that no request has"
@@ -64,6 +70,8 @@ class ClientHalf(Half):
         self._known = {key: last for key, (_, last) in versions.items()}
         self._believed = ceilings(versions)
         self._client_ids: dict[bytes, str] = {}
+        self._odd_ids: set[bytes] = set()
+        """Those that are no text, in the form in which a table of exchanges keeps them."""
         self._last_id: int | None = None
         self._odd_before = False
 
@@ -88,7 +96,7 @@ class ClientHalf(Half):
         if guess is not None and not self.final:
             buffer.need = guess
             return False
-        grade = self._judge(data, 0)
+        grade = self._judge(data, 0) or self._prove(data)
         if grade > IMPLAUSIBLE:
             self.enter(State.FRAMES)
             return True
@@ -132,8 +140,6 @@ class ClientHalf(Half):
                 client_id = client_ids.get(raw)
                 if client_id is None:
                     client_id = self._remember(raw)
-                    if client_id is None:
-                        break
             else:
                 client_id = None if length else ""
             request = RequestFrame(
@@ -165,7 +171,7 @@ class ClientHalf(Half):
         size = int.from_bytes(data[at : at + SIZE_BYTES], "big", signed=True)
         if size < MIN_REQUEST:
             return self.lose_step(IMPOSSIBLE_SIZE)
-        grade = judge_request(data, at, self._known, self._believed, _LARGEST_SIZE)
+        grade = self._judge_next(data, at, _LARGEST_SIZE)
         if grade < 0:
             buffer.need = -grade
             return False
@@ -297,7 +303,8 @@ class ClientHalf(Half):
     def trusts_header(self, available: int) -> bool:
         data = self.buffer.rest()
         size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
-        return MIN_REQUEST <= size <= self.limits.max_request_size and self._judge(data, 0) != IMPLAUSIBLE
+        largest = self.limits.max_request_size
+        return MIN_REQUEST <= size <= largest and self._judge_next(data, 0, largest) != IMPLAUSIBLE
 
     def note_loss(self) -> None:
         # Without any request seen, 0 and below prove nothing: connections begin with them.
@@ -346,26 +353,49 @@ class ClientHalf(Half):
         length = int.from_bytes(payload[8:10], "big", signed=True) if len(payload) >= 10 else -1
         if 0 <= length <= len(payload) - 10 and (key, version) != (CONTROLLED_SHUTDOWN, 0):
             raw = payload[10 : 10 + length]
-            client_id = self._remember(raw) if raw else ""
-            if client_id is None:
+            if raw and (0 <= version <= self._known.get(key, -1) or is_text(raw)):
+                client_id = self._remember(raw)
+            else:
                 client_id = raw.decode("utf-8", "replace")
         return RequestFrame(start, end, payload, correlation_id, key, version, client_id)
 
-    def _remember(self, raw: bytes) -> str | None:
-        """Return the client ID as text, None if it is not printable."""
-        if not is_text(raw):
-            return None
+    def _remember(self, raw: bytes) -> str:
+        """Return the client ID as text."""
         if len(self._client_ids) >= _MAX_CLIENT_IDS:
             self._client_ids.clear()
-        return self._client_ids.setdefault(raw, raw.decode())
+            self._odd_ids.clear()
+        text = self._client_ids.setdefault(raw, raw.decode("utf-8", "replace"))
+        # a replacement character may be what a table of exchanges made of bytes that are no UTF-8
+        if not text.isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
+            self._odd_ids.add(as_shown(raw))
+        return text
 
     # -- judgement ---------------------------------------------------------------------------------------------
 
     def _judge(self, data: bytes, at: int) -> int:
-        return judge_request(data, at, self._known, self._believed, self.limits.max_request_size)
+        """Judge a frame that may begin at `at`."""
+        most = self.limits.max_request_size
+        return judge_request(data, at, self._known, self._believed, most, odd_ids=self._odd_ids)
+
+    def _judge_next(self, data: bytes, at: int, limit: int) -> int:
+        """Judge the frame that begins at `at`, where the one before it ended."""
+        odd = self._odd_ids
+        return judge_request(data, at, self._known, self._believed, limit, in_step=True, odd_ids=odd)
+
+    def _prove(self, data: bytes) -> int:
+        """Judge a first request whose client ID is no text, by all of it."""
+        grade = self._judge_next(data, 0, min(_LARGEST_PROOF, self.limits.max_request_size))
+        if grade <= IMPLAUSIBLE:
+            return grade
+        stop = SIZE_BYTES + int.from_bytes(data[:SIZE_BYTES], "big")
+        if len(data) < stop:
+            return IMPLAUSIBLE if self.final else -stop
+        return WEAK if decodes(data[SIZE_BYTES:stop]) else IMPLAUSIBLE
 
     def _about(self) -> Requests:
-        return Requests(self._known, self._believed, self.limits, self._client_ids, self._last_id)
+        return Requests(
+            self._known, self._believed, self.limits, self._client_ids, self._last_id, self._odd_ids
+        )
 
     def _is_familiar(self, data: bytes, at: int) -> bool:
         return self._about().familiar(data[at:])

@@ -3,15 +3,25 @@
 A request header is specific: two int16 whose high byte is zero, a length that must fit, a printable client ID.
 A judgement only ever gets firmer with more bytes: once given, it is the same for every longer input, so that
 results do not depend on how the stream was cut into segments.
+
+A client ID is whatever its user configured, control characters and bytes that are no UTF-8 included; brokers take
+them all. Such an ID proves nothing, so it needs something that does. The rule, which the vectorised reading of
+captures follows as well:
+
+* in step, behind a frame that was read, a known API and version are enough (``in_step``);
+* at the beginning of a connection, the request must be whole and decode to its last byte (:func:`decodes`);
+* where a frame is searched for, the connection must have used the ID before (``odd_ids``).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
+from dissectors.apis import api
 from dissectors.conversation.events import SIZE_BYTES
-from dissectors.headers import CONTROLLED_SHUTDOWN
+from dissectors.errors import DecodeError
+from dissectors.headers import CONTROLLED_SHUTDOWN, request_header_version
 
 #: API keys and versions beyond the known ones that a newer release may bring
 NEWER_KEYS = 32
@@ -28,6 +38,10 @@ REQUEST_START = struct.Struct(">ihhih")
 RESPONSE_START = struct.Struct(">ii")
 SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
+#: api_key, api_version, correlation_id, length of client_id
+_REQUEST_HEADER = struct.Struct(">hhih")
+#: the version of the request header that ends with tagged fields (RequestHeader.json)
+FLEXIBLE_HEADER = 2
 
 #: no tagged fields, and a transactional_id that is null or empty: what nearly every Produce v9+ has before acks
 _PLAIN_PRODUCE = frozenset((b"\0\0", b"\0\1"))
@@ -52,13 +66,22 @@ def ceilings(versions: Mapping[int, tuple[int, int]]) -> dict[int, int]:
 
 
 def judge_request(
-    data: bytes, at: int, known: Mapping[int, int], believed: Mapping[int, int], limit: int
+    data: bytes,
+    at: int,
+    known: Mapping[int, int],
+    believed: Mapping[int, int],
+    limit: int,
+    *,
+    in_step: bool = False,
+    odd_ids: Container[bytes] = (),
 ) -> int:
     """Judge the frame whose size field is at `at`.
 
     :param known: highest known version by API key
     :param believed: highest version to believe by API key (:func:`ceilings`)
     :param limit: largest size to believe
+    :param in_step: whether a frame that was read ends at `at`
+    :param odd_ids: client IDs that are no text and prove as much, in the form of :func:`as_shown`
     :returns: IMPLAUSIBLE, WEAK or STRONG; or, negative, minus the bytes from `at` needed to tell more
     """
     have = len(data) - at
@@ -88,9 +111,33 @@ def judge_request(
         return WEAK
     if have < stop:
         return -stop
-    if not is_text(data[at + REQUEST_START.size : at + stop]):
-        return IMPLAUSIBLE
-    return STRONG if version <= known.get(key, -1) else WEAK
+    raw = data[at + REQUEST_START.size : at + stop]
+    if is_text(raw) or (odd_ids and as_shown(raw) in odd_ids):
+        return STRONG if version <= known.get(key, -1) else WEAK
+    return WEAK if in_step and version <= known.get(key, -1) else IMPLAUSIBLE
+
+
+def decodes(payload: bytes) -> bool:
+    """Tell whether a request, without its size field, decodes to its last byte, whatever its client ID is."""
+    key, version, _, length = _REQUEST_HEADER.unpack_from(payload)
+    known = api(key)
+    if known is None or not known.request.versions.first <= version <= known.request.versions.last:
+        return False
+    stop = _REQUEST_HEADER.size + max(length, 0)
+    flexible = request_header_version(known.request, version) == FLEXIBLE_HEADER
+    body = _skip_tagged_fields(payload, stop) if flexible else stop
+    if body is None or body > len(payload):
+        return False
+    try:
+        known.request[version].parse(payload[body:])
+    except DecodeError:
+        return False
+    return True
+
+
+def as_shown(raw: bytes) -> bytes:
+    """Return a client ID as it is told everywhere else: with replacement characters for what is no UTF-8."""
+    return raw.decode("utf-8", "replace").encode()
 
 
 def is_text(raw: bytes) -> bool:

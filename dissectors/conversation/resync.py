@@ -6,7 +6,7 @@ dropped when its chain of frames breaks, and otherwise waits for the bytes that 
 
 * it stands where a frame is likely to begin: the first byte after a gap, or of the capture (the anchor);
 * the chain: its size leads to another header that looks right, and so on;
-* requests: a printable client ID, one that this connection used before, a correlation ID a little above the last;
+* requests: a printable client ID, or any that this connection used before; a correlation ID a little above the last;
 * responses: correlation IDs that are due, in their order; or, if requests were lost, IDs that count upwards;
 * the last frame ends exactly where the bytes end for good.
 
@@ -17,7 +17,7 @@ arrival of the bytes to find out which that is, so that segmentation has no infl
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
@@ -32,6 +32,7 @@ from dissectors.conversation.plausible import (
     REQUEST_START,
     RESPONSE_START,
     STRONG,
+    as_shown,
     judge_request,
 )
 
@@ -165,13 +166,15 @@ class Requests:
     :ivar believed: highest version to believe by API key
     :ivar client_ids: those seen on this connection
     :ivar last_id: last correlation ID seen, None if none
+    :ivar odd_ids: of the client IDs those that are no text, as :func:`as_shown` gives them
     """
 
     known: Mapping[int, int]
     believed: Mapping[int, int]
     limits: Limits
-    client_ids: Collection[bytes] = ()
+    client_ids: Container[bytes] = ()
     last_id: int | None = None
+    odd_ids: Container[bytes] = ()
 
     @property
     def header(self) -> int:
@@ -179,16 +182,16 @@ class Requests:
 
     def judge(self, data: bytes) -> int:
         """Judge the header at the beginning of `data`; see :func:`judge_request`."""
-        return judge_request(data, 0, self.known, self.believed, self.limits.max_request_size)
+        most = self.limits.max_request_size
+        return judge_request(data, 0, self.known, self.believed, most, odd_ids=self.odd_ids)
 
     def familiar(self, data: bytes) -> bool:
         """Tell whether the header's client ID was seen before and its correlation ID continues the last one."""
         _, _, _, correlation_id, length = REQUEST_START.unpack_from(data)
-        return (
-            self.last_id is not None
-            and 0 < correlation_id - self.last_id <= MAX_ID_STEP
-            and data[REQUEST_START.size : REQUEST_START.size + max(length, 0)] in self.client_ids
-        )
+        if self.last_id is None or not 0 < correlation_id - self.last_id <= MAX_ID_STEP:
+            return False
+        raw = data[REQUEST_START.size : REQUEST_START.size + max(length, 0)]
+        return raw in self.client_ids or (bool(self.odd_ids) and as_shown(raw) in self.odd_ids)
 
     def candidates(self, data: bytes, start: int) -> Iterator[int]:
         return (match.start() for match in _REQUEST.finditer(data, start))

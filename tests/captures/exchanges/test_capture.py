@@ -203,6 +203,68 @@ def test_bytes_in_front_of_a_gap_that_came_after_those_behind_it(tmp_path: Path)
     assert outcome(capture_of(tmp_path, wire.records, BLOCKS[0], Thorough)) == outcome(first)
 
 
+ODD_IDS = ("consu\0er-1", "\x1b[2J", "\0", "\u202eorders", "x" * 70 + "\n", "a\ufffdb", "\x9b" * 64)
+
+
+@pytest.mark.parametrize("client_id", ODD_IDS, ids=ascii)
+def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
+    """They are Kafka all the same, and go the fast way once they are in step. Found by fuzzing."""
+    talk = Talk(0)
+    for correlation_id in range(40):
+        talk.exchange(correlation_id, client_id=client_id)
+    whole_file(tmp_path, talk)
+    assert ways(tmp_path, talk, 1000)[-2]
+
+
+def test_a_client_id_that_is_no_utf_8(tmp_path: Path) -> None:
+    """Brokers take it as well; both ways show a replacement character, also behind a gap."""
+    talk = Talk(0)
+    for correlation_id in range(40):
+        talk.exchange(correlation_id, client_id="Ger__t")
+    talk.messages = [(asks, data.replace(b"Ger__t", b"Ger\xe4\xe4t")) for asks, data in talk.messages]
+    talk.exchanges = [each._replace(client_id="Ger\ufffd\ufffdt") for each in talk.exchanges]
+    whole_file(tmp_path, talk)
+    records = packets(talk, Random(7), most=60)
+    del records[30]
+    first = capture_of(tmp_path, records)
+    assert len([each for each in exchanges(first) if each.client_id and not each.flags]) >= 36
+    assert outcome(capture_of(tmp_path, records, 500)) == outcome(first)
+    assert outcome(capture_of(tmp_path, records, BLOCKS[0], Thorough)) == outcome(first)
+
+
+def test_a_connection_that_only_looks_like_kafka(tmp_path: Path) -> None:
+    """The first header fits, and behind it stands what no Metadata request has: neither way takes it for Kafka."""
+    talk = Talk(0)
+    talk.ask(1, b"\0\0\0\x05", client_id="postgres\0data")
+    records = packets(talk, Random(1))
+    for kind in (Capture, Thorough):
+        assert len(capture_of(tmp_path, records, kind=kind).table) == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    client_id=st.one_of(st.sampled_from(ODD_IDS), st.text(max_size=80)),
+    other=st.one_of(st.sampled_from(("app", None)), st.text(max_size=9)),
+    block_size=st.sampled_from(BLOCKS),
+)
+def test_any_client_id_gives_the_same_both_ways(
+    seed: int, client_id: str, other: str | None, block_size: int
+) -> None:
+    """Bodies are anything, the first one too: whether that is Kafka, both ways have to say alike."""
+    rng = Random(seed)
+    talk = Talk(0)
+    for correlation_id in range(rng.randrange(1, 20)):
+        body = rng.choice((b"\0\0\0\0", b"\0\0\0\0", rng.randbytes(40)))
+        talk.ask(correlation_id, body, client_id=rng.choice((client_id, client_id, other)))
+        while talk.in_flight and rng.random() < 0.6:
+            talk.answer(rng.randbytes(rng.choice((0, 2, 40))))
+    records = packets(talk, rng, most=rng.choice((20, 100, 1448)))
+    with TemporaryDirectory() as folder:
+        thorough = outcome(capture_of(Path(folder), records, block_size, Thorough))
+        assert outcome(capture_of(Path(folder), records, block_size)) == thorough
+
+
 def test_bytes_that_are_no_kafka(tmp_path: Path) -> None:
     talk = Talk(0, [(True, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), (False, b"HTTP/1.1 200 OK\r\n\r\n")])
     capture = capture_of(tmp_path, packets(talk, Random(1)))

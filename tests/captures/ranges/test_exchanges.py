@@ -12,8 +12,10 @@ from captures.exchanges import ExchangeReader, open_capture
 from captures.ranges.headers import headers_of
 from captures.ranges.jobs import Input, Read, exchanges_of, give_out, read_here
 from captures.ranges.plan import make_plan
+from tests.captures.exchanges.talk import Talk, mixed
 from tests.captures.packets.kit import pcap
-from tests.captures.ranges.made import traffic
+from tests.captures.ranges.both import same
+from tests.captures.ranges.made import packets, traffic
 
 
 @pytest.fixture
@@ -61,3 +63,19 @@ def test_headers_alone_are_the_same(made: tuple[str, Read]) -> None:
         for name in ("api_key", "correlation_id", "flags", "packet", "request_first", "response_last"):
             mine, theirs = headers.capture.table.column(name), part.capture.table.column(name)
             assert mine[headers.rows].tolist() == theirs[part.rows].tolist()
+
+
+@pytest.mark.parametrize("client_id", ["consu\0er-1", "\x1b[2J", "a\ufffdb"], ids=ascii)
+def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
+    """A connection that uses one is in step where a range begins, as it is in one reading."""
+    conversations = []
+    for number in range(2):
+        talk, rng = Talk(number), Random(number)
+        for correlation_id in range(60):
+            talk.exchange(correlation_id, client_id=client_id)
+        conversations.append(packets(talk, rng, most=200))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([*mixed(conversations, Random(3))], nano=True))
+    read = same([path], 3000)
+    assert len(read.numbered.contexts) > 3
+    assert read.numbered.exchanges == 120

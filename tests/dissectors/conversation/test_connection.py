@@ -90,6 +90,39 @@ def test_an_api_versions_error_is_an_answer() -> None:
     )
 
 
+def test_client_ids_that_are_no_text() -> None:
+    """The first request has to decode; behind it the ID proves nothing, and need not."""
+    odd = request(1, client_id="a\0b")
+    play = Playbook()
+    for at in range(len(odd)):
+        play.expect()
+        play.client(odd[at : at + 1])
+    play.expect("seen 1").broker(response(1)).expect("answered 1/1")
+    play.client(request(2, noise(40), client_id="\x1b[2J")).broker(response(2)).expect(
+        "seen 2", "answered 2/2"
+    )
+    latin = frame(b"\x00\x03\x00\x01\x00\x00\x00\x03\x00\x05Ger\xe4t\0\0\0\0")
+    play.client(latin[:20], latin[20:])
+    (seen,) = play.conversation.events()
+    assert isinstance(seen, RequestSeen)
+    assert seen.request.client_id == "Ger\ufffdt"
+
+
+def test_client_ids_that_are_no_text_are_found_again_behind_a_gap() -> None:
+    for client_id in ("a\0b", "a\ufffdb"):
+        play = Playbook().client(request(1, client_id=client_id)).expect("seen 1")
+        play.gap(Side.CLIENT, None).client(noise(30), request(2, noise(40), client_id=client_id))
+        end = len(request(1, client_id=client_id))
+        play.expect(f"skipped client {end}-{end + 30}: lost", "seen 2")
+
+
+def test_a_beginning_that_only_looks_like_a_request() -> None:
+    """API, version and length fit, but neither is the client ID text nor the body that of the API."""
+    for body in (b"", b"\0\0\0\0\0", noise(300)):
+        play = Playbook().client(request(1, body, client_id="a\0b"), noise(70_000))
+        assert [brief(event).split(":")[0] for event in play.conversation.events()] == ["foreign client 0"]
+
+
 def test_versions_and_apis_of_the_future_are_marked_not_refused() -> None:
     play = Playbook().client(request(1), request(2, key=METADATA_NEXT[0], version=METADATA_NEXT[1]))
     play.client(request(3, key=97, version=0))

@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.conversation.plausible import IMPLAUSIBLE, STRONG, WEAK, ceilings, judge_request, produce_acks
-from tests.dissectors.conversation.streams import VERSIONS, frame, produce, request
+from dissectors.conversation.plausible import (
+    IMPLAUSIBLE,
+    STRONG,
+    WEAK,
+    as_shown,
+    ceilings,
+    decodes,
+    judge_request,
+    produce_acks,
+)
+from tests.dissectors.conversation.streams import API_VERSIONS, METADATA, VERSIONS, frame, produce, request
 
 KNOWN = {key: last for key, (_, last) in VERSIONS.items()}
 BELIEVED = ceilings(VERSIONS)
 
 
-def judge(data: bytes) -> int:
-    return judge_request(data, 0, KNOWN, BELIEVED, 100_000)
+def judge(data: bytes, *, in_step: bool = False, odd_ids: tuple[bytes, ...] = ()) -> int:
+    return judge_request(data, 0, KNOWN, BELIEVED, 100_000, in_step=in_step, odd_ids=odd_ids)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +53,58 @@ def test_grades(data: bytes, grade: int) -> None:
     assert judge(data) == grade
 
 
-@given(st.one_of(st.binary(max_size=40), st.builds(request, st.integers(-1, 5), key=st.integers(-1, 130))))
-def test_more_bytes_never_change_a_judgement(data: bytes) -> None:
-    final = judge(data)
+@pytest.mark.parametrize(
+    ("data", "in_step", "elsewhere"),
+    [
+        (request(1, client_id="a\nb"), WEAK, IMPLAUSIBLE),
+        (request(1, version=14, client_id="a\nb"), IMPLAUSIBLE, IMPLAUSIBLE),
+        (frame(b"\x00\x03\x00\x01\x00\x00\x00\x01\x00\x05Ger\xe4t\0\0\0\0"), WEAK, IMPLAUSIBLE),
+        (request(1), STRONG, STRONG),
+    ],
+    ids=["control character", "newer", "Latin-1", "text"],
+)
+def test_client_ids_that_are_no_text(data: bytes, in_step: int, elsewhere: int) -> None:
+    """In step any will do with a known API and version; elsewhere one that the connection has used before."""
+    assert (judge(data, in_step=True), judge(data)) == (in_step, elsewhere)
+    used = (as_shown(b"a\nb"), as_shown(b"Ger\xe4t"))
+    assert judge(data, odd_ids=used) == (WEAK if in_step == IMPLAUSIBLE else STRONG)
+
+
+@pytest.mark.parametrize("client_id", [b"a\0b", b"Ger\xe4t", b"app"], ids=["control", "Latin-1", "text"])
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (METADATA, 1, b"\xff\xff\xff\xff"),  # MetadataRequest.json: all topics
+        (API_VERSIONS, 0, b""),
+        # ApiVersionsRequest.json; before it the tagged fields of the header, none here and one of three bytes below
+        (API_VERSIONS, 3, b"\0" + b"\x05kgo." + b"\x041.2" + b"\0"),
+        (API_VERSIONS, 3, b"\x01\x05\x03abc" + b"\x05kgo." + b"\x041.2" + b"\0"),
+    ],
+    ids=["classic", "empty", "flexible", "tagged"],
+)
+def test_requests_that_prove_themselves(key: int, version: int, body: bytes, client_id: bytes) -> None:
+    """Every byte belongs to a known layout; with one more or one less nothing is proven."""
+    payload = struct.pack(">hhih", key, version, 7, len(client_id)) + client_id + body
+    assert decodes(payload)
+    assert not decodes(payload + b"\0")
+    assert not decodes(payload[:-1])
+    assert not decodes(b"\x7f" + payload[1:])
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60), st.integers(-2, 130), st.integers(-2, 20))
+def test_no_request_decodes_with_a_byte_more(raw: bytes, body: bytes, key: int, version: int) -> None:
+    payload = struct.pack(">hhih", key, version, 7, len(raw)) + raw + body
+    assert not (decodes(payload) and decodes(payload + b"\0"))
+
+
+@given(
+    st.one_of(st.binary(max_size=40), st.builds(request, st.integers(-1, 5), key=st.integers(-1, 130))),
+    st.booleans(),
+)
+def test_more_bytes_never_change_a_judgement(data: bytes, in_step: bool) -> None:
+    final = judge(data, in_step=in_step)
     for stop in range(len(data)):
-        early = judge(data[:stop])
+        early = judge(data[:stop], in_step=in_step)
         if early >= 0:
             assert early == final
         else:
