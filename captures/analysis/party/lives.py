@@ -27,6 +27,9 @@ _EXPLAINED = {
 }
 
 
+_CRASHED = "; it did not leave its group: it crashed, was killed or cut off, or closed without"
+
+
 class Lives:
     """Follows the connections of a party.
 
@@ -154,7 +157,7 @@ class Lives:
         latest = self._capture.latest
         last = self._last
         heard = latest if last is None else last.time + max(last.latency or 0, 0)
-        certainty = Certainty.OBSERVED
+        certainty, crashed = Certainty.OBSERVED, False
         if still:
             what = f"as the capture ends, {words.counted(len(still), 'connection')} of {len(ends)} still open"
             quiet = latest - heard
@@ -166,7 +169,7 @@ class Lives:
             said = f"its {len(ends):,} connections were" if len(ends) > 1 else "its connection was"
             said += f" closed by the {' or the '.join(sorted(by))}"
             parting, certainty = self._parting(lines, cut_off="broker" in by)
-            said += parting
+            said, crashed = said + parting, parting == _CRASHED
         return Line(
             time=max(time, lines[-1].time if lines else 0),
             until=max(time, lines[-1].time if lines else 0),
@@ -176,6 +179,7 @@ class Lives:
             numbers=[last.number] if last is not None else [],
             last=last.number if last is not None else None,
             connections=sorted(still),
+            trouble=crashed,
             certainty=certainty,
         )
 
@@ -198,7 +202,4 @@ class Lives:
             )
         if cut_off:
             return "; it did not leave its group", Certainty.OBSERVED
-        return (
-            "; it did not leave its group: it crashed, was killed or cut off, or closed without",
-            Certainty.INFERRED,
-        )
+        return _CRASHED, Certainty.INFERRED

@@ -7,8 +7,20 @@ from collections.abc import Iterable, Iterator
 from captures.analysis.groups.facts import took
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.party.model import NUMBERS_SHOWN, Line, Party, Phase
 from captures.meaning import words
+
+#: what a member suffers: it was put out of its group
+_PUT_OUT = frozenset(
+    (
+        Trigger.SESSION_TIMEOUT,
+        Trigger.MAX_POLL_EXCEEDED,
+        Trigger.REBALANCE_TIMEOUT,
+        Trigger.INSTANCE_FENCED,
+        Trigger.REMOVED_BY_ADMIN,
+    )
+)
 
 
 def rebalance_lines(timelines: Iterable[GroupTimeline], party: Party) -> Iterator[Line]:
@@ -47,7 +59,8 @@ def _line(timeline: GroupTimeline, told: Rebalance, labels: Labels, mine: frozen
         count=len(told.evidence),
         numbers=told.evidence[:NUMBERS_SHOWN],
         last=max(told.evidence, default=None),
-        trouble=told.running,
+        trouble=told.running
+        or any(cause.trigger in _PUT_OUT and cause.member in mine for cause in told.causes),
         certainty=told.certainty,
         key=("rebalance", timeline.group, told.trigger, told.cause.client),
     )

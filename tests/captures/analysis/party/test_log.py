@@ -141,6 +141,17 @@ def test_two_of_one_transactional_id_have_transactions_of_their_own() -> None:
     assert ended["p-new"].startswith("1 transaction of fx-o-tx2 committed")
 
 
+def test_a_crash_is_trouble_of_the_one_that_crashed() -> None:
+    """In this recording m3 is killed, and its session times out; m1 and m2 leave."""
+    told = {who: followed(GROUPS / f"{EAGER}.pcap.zst", who) for who in ("m1", "m2", "m3")}
+    assert {who: [line.what for line in lines if line.trouble] for who, lines in told.items()} == {
+        "m1": [],
+        "m2": [],
+        "m3": ["rebalance", "end"],
+    }
+    assert "session timeout" in next(line.text for line in told["m3"] if line.trouble)
+
+
 def test_being_told_of_a_rebalance_is_no_trouble() -> None:
     lines = followed(GROUPS / f"{EAGER}.pcap.zst", "m1")
     told = of(lines, "rebalance_told")
