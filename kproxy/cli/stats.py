@@ -71,7 +71,7 @@ def stats(files: tuple[str, ...], **options: Any) -> None:
     error       per error: how often, whose, and which exchange to look at
     client      per client ID: software, principal, addresses, counts
     topic       per topic and partition: bytes and records, who produces, who fetches
-    connection  per TCP connection: software, SASL, versions, trouble, how it ended
+    connection  per TCP connection: number, software, SASL, versions, trouble, how it ended
     throttle    per client and API: quotas at work
     latency     per API: broker, designed waits, followers, quotas, network, client, told apart
 

@@ -294,8 +294,9 @@ def _how(row: ThrottleRow) -> str:
 
 
 def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | None, *, story: bool) -> Table:
-    """Connections and, if asked for, the story of each in a line below it."""
+    """Connections by their numbers, for ``connection==N``, and, if asked for, the story of each in a line below it."""
     columns = [
+        Column("conn", right=True),
         Column("client", least=15),
         Column("broker", least=15),
         Column("client ID", least=10, rank=3),
@@ -312,6 +313,7 @@ def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | Non
     lines = [
         Row(
             [
+                str(row.connection),
                 names.shown(row.client),
                 names.shown(row.broker),
                 words.some(row.client_ids),

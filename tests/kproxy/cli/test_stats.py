@@ -175,6 +175,18 @@ def test_a_filter_chooses_exchanges_and_their_connections() -> None:
     assert all(each["client_ids"] == ["m1"] for each in some["connections"])
 
 
+def test_connections_have_the_numbers_that_filters_take(stats: dict) -> None:
+    lines = run("--by", "connection", SAMPLE).stdout.splitlines()
+    told = {
+        int(found[1]): int(found[2])
+        for line in lines
+        if (found := re.match(r" +(\d+)  127\..* m?s +(\d+) ", line))
+    }
+    assert told == {each["connection"]: each["exchanges"] for each in stats["connections"]}
+    for number, exchanges in list(told.items())[:3]:
+        assert shape("-Y", f"connection=={number}", SAMPLE)["exchanges"] == exchanges
+
+
 def test_a_filter_that_needs_bodies() -> None:
     some = shape("-Y", 'error == "REBALANCE_IN_PROGRESS"', SAMPLE)
     assert [(each["api"], each["errors"]) for each in some["apis"]] == [("Heartbeat", 8)]
