@@ -10,7 +10,7 @@ gone through once more for where their connections stand, as far as they are sti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,14 @@ from captures.spark.watching import Progress, silent
 from captures.spark.writing import WRITTEN, Done, Task, WriteRanges, collected
 from captures.tables.folder import Folder, Part, PartWriter
 from captures.tables.folder import Input as FileInput
-from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.options import (
+    ALREADY_READ,
+    FileLeftOut,
+    FileRead,
+    TablesOptions,
+    TablesSummary,
+    damage_told,
+)
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
 from captures.tables.single import READING, WRITING, Wanted
 from captures.tables.whole_rows import WholeTables, needs
@@ -193,7 +200,7 @@ class Follower:
     def _known(self, paths: Sequence[str]) -> tuple[list[str], list[FileInput]]:
         """Tell files that are in the tables from those that are not."""
         compared = self._folder.compare(FileInput.of(path) for path in paths)
-        skipped = tuple(FileLeftOut(each.path, "a run before has read it") for each in compared.known)
+        skipped = tuple(FileLeftOut(each.path, ALREADY_READ) for each in compared.known)
         self.summary = replace(self.summary, skipped=(*self.summary.skipped, *skipped))
         self._leave_out([FileLeftOut(each.path, _GROWN) for each in compared.changed])
         return [each.path for each in compared.known], compared.new
@@ -287,7 +294,7 @@ class Follower:
         for part in of_the_whole:
             rows[part.table] += part.rows
         files = tuple(FileRead(file.path, file.size) for file in read.given.plan.files)
-        damage = tuple(_damages(marks))
+        damage = damage_told(each for mark in marks for each in mark.statistics.damage)
         self.summary = replace(
             made,
             files=(*made.files, *files),
@@ -298,9 +305,3 @@ class Follower:
             damage=(*made.damage, *damage),
             seconds=monotonic() - self._begin,
         )
-
-
-def _damages(marks: Sequence[Any]) -> Iterator[str]:
-    for mark in marks:
-        for each in mark.statistics.damage:
-            yield f"{each.path} at byte {each.offset:,}: {each.reason}"

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from captures.analysis.findings.all import RULES
 from captures.filters import compile_filter
 from captures.ranges.edges import pack, unpack
-from captures.ranges.jobs import Input, exchanges_of, give_out
+from captures.ranges.jobs import Input, give_out
 from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.reading import SparkReading
 from captures.spark.sharing import Share
-from captures.spark.writing import Judge, Task, columns_of, rows_of
+from captures.spark.writing import Judge, Task, columns_of, header_rows, rows_of
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.folder import Staged
 from captures.tables.schema import PER_EXCHANGE, Needs, choose_tables, ddl
@@ -168,16 +168,9 @@ class _GiveHeaders:
         self._columns = tuple(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from captures.ranges.headers import headers_of
-        from captures.tables.exchange_rows import header_batch
-
         for batch in batches:
             for context, data in columns_of(batch, "context", "data"):
-                found = headers_of(exchanges_of(data), unpack(context))
-                capture: Any = found.capture
-                yield header_batch(
-                    capture, found.rows, found.numbers, found.connections, 0, self._columns or None
-                )
+                yield header_rows(unpack(context), data, 0, self._columns or None)
 
 
 class _GiveWhole:

@@ -32,7 +32,16 @@ from captures.spark.writing import (
 )
 from captures.tables.folder import Folder, open_folder
 from captures.tables.folder import Input as FileInput
-from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.options import (
+    ALREADY_READ,
+    CHANGED,
+    FileLeftOut,
+    FileRead,
+    TablesOptions,
+    TablesSummary,
+    damage_told,
+    notes_told,
+)
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
 from captures.tables.single import READING, WRITING, Wanted
 
@@ -141,9 +150,8 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Foun
     paths_of_new = [file.path for file, each in zip(plan.files, inputs, strict=True) if each.path in new]
     if len(paths_of_new) < len(plan.files):
         plan = make_plan(paths_of_new, options.range_bytes) if paths_of_new else Plan([])
-    skipped = [FileLeftOut(each.path, "a run before has read it") for each in compared.known]
-    changed = "it has changed since a run before has read it: --overwrite, or write to another folder"
-    unreadable += [FileLeftOut(each.path, changed) for each in compared.changed]
+    skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
+    unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
     return _Found(plan, compared.new, skipped, unreadable)
 
 
@@ -254,22 +262,18 @@ def _described(
     for written in (part for each in done for part in each.parts):
         rows[written.table] += written.rows
     wholes, marks = list(read.numbered.connections.values()), [each.mark for each in read.marked]
-    notes = []
-    fitting = sum(each.exchanges for each in done)
-    if options.filter:
-        notes.append(f"{fitting:,} of {read.numbered.exchanges:,} exchanges fit the filter")
-    dropped = sum(mark.statistics.dropped for mark in marks)
-    if dropped:
-        notes.append(f"{dropped:,} packets were dropped by the capturing machine")
-    foreign = sum(bool(whole.foreign) for whole in wholes)
-    if foreign:
-        notes.append(f"{foreign:,} connections are not Kafka in the clear: see the table connections")
+    notes = notes_told(
+        options,
+        exchanges=read.numbered.exchanges,
+        fitting=sum(each.exchanges for each in done),
+        dropped=sum(mark.statistics.dropped for mark in marks),
+        foreign=sum(bool(whole.foreign) for whole in wholes),
+    )
     plan = read.given.plan
     tasks = [0] * len(plan.files)
     for part in plan.ranges:
         for number in range(*part.files):
             tasks[number] += 1
-    damage = [damage for mark in marks for damage in mark.statistics.damage]
     failed = [FileLeftOut(error.path, error.reason) for mark in marks for error in mark.unreadable]
     return replace(
         made,
@@ -283,6 +287,6 @@ def _described(
         undecoded=sum(each.undecoded for each in done),
         rows=rows,
         lost_bytes=sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
-        damage=tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in damage),
-        notes=tuple(notes),
+        damage=damage_told(damage for mark in marks for damage in mark.statistics.damage),
+        notes=notes,
     )

@@ -172,21 +172,24 @@ class WriteHeaders:
                 yield _done(part, self._write(unpack(context), data))
 
     def _write(self, context: Context, data: bytes) -> Done:
-        from captures.ranges.headers import headers_of
-        from captures.tables.exchange_rows import header_batch
-
-        headers = headers_of(exchanges_of(data), context)
+        batch = header_rows(context, data, self._task.staged.run, self._columns)
         with PartWriter(self._task.staged, context.part.number) as writer:
-            batch = header_batch(
-                headers.capture,  # type: ignore[arg-type]
-                headers.rows,
-                headers.numbers,
-                headers.connections,
-                self._task.staged.run,
-                self._columns,
-            )
             writer.write("exchanges", batch)
-            return Done(writer.close(), len(headers.rows), 0)
+            return Done(writer.close(), batch.num_rows, 0)
+
+
+def header_rows(context: Context, data: bytes, run: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+    """Return the rows of the table of exchanges that the headers of a range alone tell.
+
+    :param data: what the reading of the range has left with Spark
+    :param columns: names of the columns; None for all
+    """
+    from captures.ranges.headers import headers_of
+    from captures.tables.exchange_rows import header_batch
+
+    headers = headers_of(exchanges_of(data), context)
+    capture: Any = headers.capture
+    return header_batch(capture, headers.rows, headers.numbers, headers.connections, run, columns)
 
 
 # ---------------------------------------------------------------- tables of the whole

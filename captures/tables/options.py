@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from captures.meaning.words import counted
+from captures.packets import Damage
 from captures.ranges.plan import RANGE_BYTES
 
 KEYS = ("run", "number", "time", "time_ns")
 """Columns of ``exchanges`` that are always written."""
+ALREADY_READ = "a run before has read it"
+"""Why a file is skipped."""
+CHANGED = f"it has changed since {ALREADY_READ}: --overwrite, or write to another folder"
+"""Why a file is not read that a run before has read under its path."""
 _TELLING = 10_000_000  # bytes from which on the rate says something
 _SHOWN = 10
 
@@ -190,6 +195,33 @@ class TablesSummary:
     def _written(self) -> str:
         tables = ", ".join(f"{name} {rows:,}" for name, rows in self.rows.items())
         return f"rows written to {self.out}: {tables or 'none'}"
+
+
+def damage_told(damage: Iterable[Damage]) -> tuple[str, ...]:
+    """Return places of files that are damaged, in words."""
+    return tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in damage)
+
+
+def notes_told(
+    options: TablesOptions, *, exchanges: int, fitting: int, dropped: int, foreign: int
+) -> tuple[str, ...]:
+    """Return what a user should know of a run besides its figures, in sentences.
+
+    :param fitting: how many of the exchanges fit the filter
+    :param dropped: packets that the capturing machine had to drop
+    :param foreign: connections that are not Kafka in the clear
+    """
+    notes = []
+    if options.filter:
+        notes.append(
+            f"{fitting:,} of {counted(exchanges, 'exchange')} {'fits' if fitting == 1 else 'fit'} the filter"
+        )
+    if dropped:
+        notes.append(f"{counted(dropped, 'packet was', 'packets were')} dropped by the capturing machine")
+    if foreign:
+        are = counted(foreign, "connection is", "connections are")
+        notes.append(f"{are} not Kafka in the clear: see the table connections")
+    return tuple(notes)
 
 
 def _several(title: str, told: tuple[str, ...] | list[str]) -> Iterator[str]:

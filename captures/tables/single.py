@@ -25,7 +25,16 @@ from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
 from captures.tables.exchange_rows import ExchangeTables, Int64s, header_batch, wants_gist
 from captures.tables.folder import Folder, Input, Manifest, Part, PartWriter, open_folder
-from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.options import (
+    ALREADY_READ,
+    CHANGED,
+    FileLeftOut,
+    FileRead,
+    TablesOptions,
+    TablesSummary,
+    damage_told,
+    notes_told,
+)
 from captures.tables.schema import TABLES, Needs, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
@@ -261,14 +270,8 @@ def _look(paths: Sequence[str], folder: Folder) -> _Found:
             file.source.close()
     inputs = [Input.of(file.path) for file in files.files if file.source is None]
     compared = folder.compare(inputs)
-    skipped = [FileLeftOut(each.path, "a run before has read it") for each in compared.known]
-    unreadable += [
-        FileLeftOut(
-            each.path,
-            "it has changed since a run before has read it: --overwrite, or write to another folder",
-        )
-        for each in compared.changed
-    ]
+    skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
+    unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
     return _Found([*pipes, *(each.path for each in compared.new)], compared.new, skipped, unreadable)
 
 
@@ -295,15 +298,13 @@ def _described(
     streams, statistics = capture.connections.streams, capture.statistics
     failed = [FileLeftOut(error.path, error.reason) for error in _unreadable(capture)]
     gone = {each.path for each in failed}
-    notes = []
-    if options.filter:
-        notes.append(f"{written.exchanges:,} of {len(capture.table):,} exchanges fit the filter")
-    if statistics.dropped:
-        notes.append(f"{statistics.dropped:,} packets were dropped by the capturing machine")
-    if capture.foreign:
-        notes.append(
-            f"{len(capture.foreign):,} connections are not Kafka in the clear: see the table connections"
-        )
+    notes = notes_told(
+        options,
+        exchanges=len(capture.table),
+        fitting=written.exchanges,
+        dropped=statistics.dropped,
+        foreign=len(capture.foreign),
+    )
     sizes = {each.path: each.size for each in found.inputs}
     return replace(
         made,
@@ -315,8 +316,8 @@ def _described(
         exchanges=len(capture.table),
         undecoded=written.undecoded,
         lost_bytes=int(streams.lost.sum()) + int(streams.cut.sum()),
-        damage=tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in statistics.damage),
-        notes=tuple(notes),
+        damage=damage_told(statistics.damage),
+        notes=notes,
     )
 
 

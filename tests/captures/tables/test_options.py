@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary
+from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary, notes_told
 
 SUMMARY = TablesSummary(
     out="tables",
@@ -77,3 +77,18 @@ def test_as_json() -> None:
 def test_keys_are_always_among_the_columns() -> None:
     assert TablesOptions(columns=("api", "time")).columns == ("run", "number", "time", "time_ns", "api")
     assert TablesOptions().columns == ()
+
+
+def test_notes_say_one_and_many() -> None:
+    given = TablesOptions(filter="error")
+    assert notes_told(given, exchanges=1204, fitting=1, dropped=1, foreign=1) == (
+        "1 of 1,204 exchanges fits the filter",
+        "1 packet was dropped by the capturing machine",
+        "1 connection is not Kafka in the clear: see the table connections",
+    )
+    assert notes_told(given, exchanges=1, fitting=0, dropped=2000, foreign=2) == (
+        "0 of 1 exchange fit the filter",
+        "2,000 packets were dropped by the capturing machine",
+        "2 connections are not Kafka in the clear: see the table connections",
+    )
+    assert notes_told(TablesOptions(), exchanges=9, fitting=9, dropped=0, foreign=0) == ()
