@@ -9,8 +9,6 @@ at peace for a million heartbeats, once these were added.
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +17,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks import traffic
-from benchmarks.captures import MB, MIB, TABLE, made, measured, tshark_fields
+from benchmarks.captures import MB, MIB, TABLE, made, measured, tshark_fields, tshark_missing
+from benchmarks.outcome import for_programs
 from captures.analysis.groups.history import GroupHistories
 from captures.exchanges import Exchange, Flag
 from dissectors.frames import Body
@@ -136,16 +135,15 @@ def main() -> None:
     unknown = set(parts) - {*COMMANDS, "story"}
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    beside_tshark = shutil.which("tshark") is not None
-    if not beside_tshark:
-        print("tshark is not installed: there is nothing to compare with", file=sys.stderr)
+    missing = tshark_missing()
     file = made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
     commands = [part for part in parts if part in COMMANDS]
-    made_of = commands_of(file, commands, beside_tshark=beside_tshark)
+    made_of = commands_of(file, commands, beside_tshark=not missing)
     figures = measure(file, made_of, options.rounds) if commands else {}
     told = story() if "story" in parts else {}
     if options.json:
-        print(json.dumps(figures | ({"story": told} if told else {}), indent=2))
+        everything = {"bytes": file.stat().st_size, "commands": figures, "story": told}
+        print(for_programs(everything, missing=missing))
         return
     if figures:
         print_table(figures, file.stat().st_size)

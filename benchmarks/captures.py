@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks import launch, traffic
+from benchmarks.outcome import Aim, for_programs
 from captures.exchanges import open_capture
 
 MB = 1_000_000
@@ -91,6 +92,16 @@ class Task:
             made["times_cpu"] = median(theirs.cpu / ours.cpu for theirs, ours in pairs)
             made["memory"] = median(ours.memory / theirs.memory for theirs, ours in pairs)
         return made
+
+    def aims(self) -> Iterator[Aim]:
+        """Compare with what is aimed at, as far as it was measured."""
+        figures, targets = self.figures(), self.targets
+        if targets.rate:
+            yield Aim(f"{self.name}: MB/s a core", figures["kproxy"]["mb_s_core"], targets.rate)
+        if "tshark" in self.runs:
+            yield Aim(f"{self.name}: times as fast by the clock", figures["times_wall"], targets.times)
+            yield Aim(f"{self.name}: times as fast by processor time", figures["times_cpu"], targets.times)
+            yield Aim(f"{self.name}: of its memory", figures["memory"], targets.memory, at_most=True)
 
 
 def measured(command: Sequence[str]) -> Run:
@@ -203,7 +214,7 @@ def measure(task: Task, rounds: int, *, beside_tshark: bool) -> None:
 def print_table(done: Sequence[Task]) -> None:
     """Print a block for each task: both readers, then ratios beside the targets."""
     for task in done:
-        figures, targets = task.figures(), task.targets
+        figures = task.figures()
         print(f"{task.name}: {figures['bytes'] / MB:,.0f} MB")
         print(f"  {'':8}{'wall s':>9}{'CPU s':>9}{'MB/s':>9}{'MB/s core':>11}{'RSS MiB':>9}")
         for name in task.runs:
@@ -212,20 +223,15 @@ def print_table(done: Sequence[Task]) -> None:
                 f"  {name:8}{row['wall_s']:9.2f}{row['cpu_s']:9.2f}{row['mb_s']:9.1f}"
                 f"{row['mb_s_core']:11.1f}{row['rss'] / MIB:9.0f}"
             )
-        if targets.rate:
-            _verdict("MB/s a core", figures["kproxy"]["mb_s_core"], targets.rate)
-        if "tshark" in task.runs:
-            _verdict("times as fast by the clock", figures["times_wall"], targets.times)
-            _verdict("times as fast by processor time", figures["times_cpu"], targets.times)
-            _verdict("of its memory", figures["memory"], targets.memory, at_most=True)
-        print()
+        print(*task.aims(), "", sep="\n")
 
 
-def _verdict(what: str, value: float, target: float, *, at_most: bool = False) -> None:
-    met = value <= target if at_most else value >= target
-    print(
-        f"  {value:8.2f}  {what}, {'at most' if at_most else 'at least'} {target:g}: {'met' if met else 'MISSED'}"
-    )
+def tshark_missing() -> dict[str, str]:
+    """Return why tshark is not compared with, by its name; empty if it is there. It is said on standard error too."""
+    if shutil.which("tshark"):
+        return {}
+    print("tshark is not installed: there is nothing to compare with", file=sys.stderr)
+    return {"tshark": "tshark is not installed"}
 
 
 def main() -> None:
@@ -243,14 +249,13 @@ def main() -> None:
     parser.add_argument("--json-mb", type=float, default=75, help="size of that for JSON (default 75)")
     parser.add_argument("--only", metavar="TEXT", default="", help="only tasks with this in their name")
     options = parser.parse_args()
-    beside_tshark = shutil.which("tshark") is not None
-    if not beside_tshark:
-        print("tshark is not installed: there is nothing to compare with", file=sys.stderr)
+    missing = tshark_missing()
     done = [task for task in tasks(options) if options.only in task.name]
     for task in done:
-        measure(task, options.rounds, beside_tshark=beside_tshark)
+        measure(task, options.rounds, beside_tshark=not missing)
     if options.json:
-        print(json.dumps({task.name: task.figures() for task in done}, indent=2))
+        figures = {task.name: task.figures() for task in done}
+        print(for_programs(figures, (aim for task in done for aim in task.aims()), missing))
     else:
         print_table(done)
 

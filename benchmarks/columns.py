@@ -1,17 +1,22 @@
-"""Chosen fields against everything: ``python -m benchmarks.columns [CAPTURE]``.
+"""Chosen fields against everything: ``python -m benchmarks.columns [CAPTURE...]``.
 
 First single messages: how long a projection takes of what the full decoder takes, for Produce and Fetch with few and
-with many partitions. Then, if a capture is given, the columns of its messages: microseconds an exchange to fill each
-alone and all together, beside the full decode that gives the same.
+with many partitions. Then, of captures that are given or made (``--mb``), the columns of their messages: microseconds
+an exchange to fill each alone and all together, beside the full decode that gives the same.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
+import argparse
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from time import process_time
+from typing import Any
 
+from benchmarks import traffic
+from benchmarks.captures import MB, made
+from benchmarks.outcome import for_programs
 from benchmarks.timing import interleaved
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.exchanges.columns import COLUMNS, ExchangeColumns
@@ -62,9 +67,8 @@ def messages(topics: int, partitions: int) -> Iterable[tuple[str, Versioned, byt
         yield f"{name} v{version}, {topics}x{partitions}", layout, layout.build(body)
 
 
-def decoding() -> None:
-    """Print how projections compare with the full decoder."""
-    print(f"{'full':>8} {'first':>14} {'to the end':>14}   (us a message; times as fast as the full decoder)")
+def decoding() -> Iterator[dict[str, Any]]:
+    """Yield how projections compare with the full decoder."""
     for topics, partitions in ((1, 1), (3, 10), (20, 20)):
         for name, layout, data in messages(topics, partitions):
             for what, paths in (("error codes", ERRORS), ("topics and partitions", TOPICS)):
@@ -79,10 +83,14 @@ def decoding() -> None:
                     },
                     ROUNDS,
                 )
-                cells = [
-                    f"{times.us(one):8.2f} {times.ratio('full', one):4.1f}x" for one in ("first", "whole")
-                ]
-                print(f"{times.us('full'):8.2f} {' '.join(cells)}   {what} of {name}")
+                yield {
+                    "what": f"{what} of {name}",
+                    "full_us": times.us("full"),
+                    "first_us": times.us("first"),
+                    "whole_us": times.us("whole"),
+                    "times_first": times.ratio("full", "first"),
+                    "times_whole": times.ratio("full", "whole"),
+                }
 
 
 def _full_decode(capture: Capture) -> None:
@@ -100,13 +108,11 @@ def _full_decode(capture: Capture) -> None:
                 tally(record_fields(key, version, value, side))
 
 
-def columns(path: str) -> None:
-    """Print how long the columns of a capture take."""
+def columns(path: str) -> dict[str, Any]:
+    """Return how long the columns of a capture take: microseconds of the processor for each exchange."""
     capture = open_capture(path)
     capture.read()
     count = len(capture.table)
-    print(f"{count:,} exchanges in {path}")
-    print(f"{'us each':>8} {'a second':>10}")
     messages_only = [
         name for name in COLUMNS if name not in ("time", "latency", "client", "broker", "client_id")
     ]
@@ -115,15 +121,16 @@ def columns(path: str) -> None:
         ("groups", "members"), ("records", "batches", "record_bytes"), ("software_name", "software_version"),
         tuple(messages_only),
     ]  # fmt: skip
+    found = {}
     for names in groups:
         label = "all of these in one pass" if len(names) > 3 else " ".join(names)
-        _report(label, count, lambda names=names: ExchangeColumns(capture).prepare(names))
-    _report("the full decode, and the same taken from it", count, lambda: _full_decode(capture))
+        found[label] = _each_us(count, lambda names=names: ExchangeColumns(capture).prepare(names))
+    found["the full decode, and the same taken from it"] = _each_us(count, lambda: _full_decode(capture))
+    return {"file": Path(path).name, "exchanges": count, "us": found}
 
 
-def _report(label: str, count: int, action: Callable[[], None]) -> None:
-    best = min(_seconds(action) for _ in range(FILLS))
-    print(f"{best / count * 1e6:8.2f} {count / best:10,.0f}   {label}")
+def _each_us(count: int, action: Callable[[], None]) -> float:
+    return min(_seconds(action) for _ in range(FILLS)) / count * 1e6
 
 
 def _seconds(action: Callable[[], None]) -> float:
@@ -133,12 +140,41 @@ def _seconds(action: Callable[[], None]) -> float:
     return process_time() - begin
 
 
+def print_messages(rows: Iterable[dict[str, Any]]) -> None:
+    """Print how projections compare with the full decoder."""
+    print(f"{'full':>8} {'first':>14} {'to the end':>14}   (us a message; times as fast as the full decoder)")
+    for row in rows:
+        cells = [f"{row[f'{one}_us']:8.2f} {row[f'times_{one}']:4.1f}x" for one in ("first", "whole")]
+        print(f"{row['full_us']:8.2f} {' '.join(cells)}   {row['what']}")
+
+
+def print_columns(found: dict[str, Any]) -> None:
+    """Print how long the columns of a capture take."""
+    print(f"\n{found['exchanges']:,} exchanges in {found['file']}")
+    print(f"{'us each':>8} {'a second':>10}")
+    for label, each in found["us"].items():
+        print(f"{each:8.2f} {1e6 / each:10,.0f}   {label}")
+
+
 def main() -> None:
     """Print both tables."""
-    decoding()
-    for path in sys.argv[1:]:
-        print()
-        columns(path)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("captures", nargs="*", metavar="CAPTURE", help="captures to fill columns of")
+    parser.add_argument("--mb", type=float, default=0, help="make one of steady traffic, of this size")
+    parser.add_argument("--json", action="store_true", help="print figures for programs")
+    options = parser.parse_args()
+    paths = list(options.captures)
+    if options.mb:
+        paths.append(str(made("steady", int(options.mb * MB), traffic.GENERATED["steady"])))
+    if options.json:
+        figures = {"messages": list(decoding()), "captures": [columns(path) for path in paths]}
+        print(for_programs(figures))
+        return
+    print_messages(decoding())
+    for path in paths:
+        print_columns(columns(path))
 
 
 if __name__ == "__main__":

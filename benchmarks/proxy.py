@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import shutil
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from typing import Any
 from uuid import UUID
 
 from benchmarks.loads import LOADS, Load, Topic, measure, server
+from benchmarks.outcome import Aim, for_programs
 from benchmarks.proxies import PEERS, Peer, running
 from dissectors.wire import uuid_text
 from tests.lanes.broker import Broker
@@ -92,10 +92,11 @@ class Measured:
     def unit(self) -> str:
         return "mb_s" if self.load.bulk else "rate"
 
-    def ratio(self, peer: str, base: str) -> float:
-        """How many times the throughput of ``base``."""
+    def ratio(self, peer: str, base: str, what: str = "") -> float:
+        """How many times the throughput of ``base``, or of another figure."""
         pairs = zip(self.samples[peer], self.samples[base], strict=True)
-        return median(getattr(one, self.unit) / getattr(other, self.unit) for one, other in pairs)
+        what = what or self.unit
+        return median(getattr(one, what) / getattr(other, what) for one, other in pairs)
 
     def added(self, peer: str, what: str) -> float:
         """Microseconds more than without a proxy."""
@@ -137,8 +138,9 @@ class Course:
                 each.load, self._peers[name], topic, self._seconds if counts else _WARM_UP_S
             )
         except CannotRun as why:
-            each.failed[name] = str(why)
-            each.samples.pop(name, None)
+            if counts:  # what has just started may not be ready while it is warmed up
+                each.failed[name] = str(why)
+                each.samples.pop(name, None)
             return
         if counts:
             each.samples.setdefault(name, []).append(sample)
@@ -162,6 +164,8 @@ class Course:
             )
         finally:
             peer.finish()
+        if not got.requests:
+            raise CannotRun(f"no request was answered in {seconds:g} s")
         amount = got.mb_s / got.rate * got.requests if load.bulk else got.requests
         used = (cpu[1] - cpu[0]) / amount * 1e6
         return Sample(got.rate, got.mb_s, got.p50, got.p99, used, memory, peer.dropped)
@@ -200,8 +204,8 @@ def _broker(folder: Path) -> Iterator[tuple[int, dict[str, Topic]]]:
         yield port, {"broker-bulk-fetch": filled}
 
 
-def measured(options: argparse.Namespace) -> Iterator[Measured]:
-    """Measure what was asked for; what is missing is said."""
+def measured(options: argparse.Namespace, left_out: dict[str, str]) -> Iterator[Measured]:
+    """Measure what was asked for; what is missing is said, and put into ``left_out``."""
     wanted = [load for load in LOADS if not options.only or load.name in options.only]
     ours = [load for load in wanted if load.answer is not None]
     brokers = [load for load in wanted if load.answer is None]
@@ -209,21 +213,23 @@ def measured(options: argparse.Namespace) -> Iterator[Measured]:
     try:
         if ours:
             with server(folder) as port, running(options.peers, port) as (peers, missing):
-                _tell(missing)
+                _tell(missing, left_out)
                 yield from Course(peers, folder, options.seconds).run(ours, options.rounds, {})
         if brokers:
             with _broker(folder) as (port, topics), running(options.peers, port) as (peers, missing):
-                _tell({} if ours else missing)
+                _tell({} if ours else missing, left_out)
                 yield from Course(peers, folder, options.seconds).run(brokers, options.rounds, topics)
     except CannotRun as why:
         print(f"not measured: {why}", file=sys.stderr)
+        left_out["other loads"] = str(why)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tell(missing: dict[str, str]) -> None:
+def _tell(missing: dict[str, str], left_out: dict[str, str]) -> None:
     for name, why in missing.items():
         print(f"{PEERS[name].name} is left out: {why}", file=sys.stderr)
+        left_out[PEERS[name].name] = why
 
 
 # ---------------------------------------------------------------- what came out
@@ -248,28 +254,6 @@ def print_table(each: Measured) -> None:
     for name, why in each.failed.items():
         print(f"  {PEERS[name].name:18}{why}")
     print()
-
-
-@dataclass(frozen=True)
-class Aim:
-    """A figure to reach.
-
-    :ivar target: what it has to be at least, or at most
-    """
-
-    what: str
-    value: float
-    target: float
-    at_most: bool = False
-
-    @property
-    def reached(self) -> bool:
-        return self.value <= self.target if self.at_most else self.value >= self.target
-
-    def __str__(self) -> str:
-        bound = "at most" if self.at_most else "at least"
-        verdict = "reached" if self.reached else "MISSED"
-        return f"  {self.value:10,.2f}  {self.what}, {bound} {self.target:,.2f}: {verdict}"
 
 
 def aims(all_measured: Sequence[Measured]) -> Iterator[Aim]:
@@ -312,13 +296,41 @@ def _added(each: Measured) -> Iterator[Aim]:
                 )
 
 
-def for_programs(each: Measured) -> dict[str, Any]:
-    """Return all samples of a load."""
+def figures(each: Measured) -> dict[str, Any]:
+    """Return what was found with a load: medians, what kproxy has of each peer's figures, and all samples."""
     return {
-        "samples": {name: [asdict(sample) for sample in samples] for name, samples in each.samples.items()},
-        "failed": each.failed,
-        "sustained": each.sustained,
+        "about": each.load.about,
+        "unit": "MB/s" if each.load.bulk else "requests/s",
+        "peers": {PEERS[name].name: _figures_of(each, name) for name in each.samples},
+        "failed": {PEERS[name].name: why for name, why in each.failed.items()},
+        "samples": {
+            PEERS[name].name: [asdict(sample) for sample in samples] for name, samples in each.samples.items()
+        },
     }
+
+
+def _figures_of(each: Measured, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "throughput": each.throughput(name),
+        **{what: each.median(name, what) for what in ("p50", "p99", "cpu_us", "memory")},
+    }
+    if PEERS[name].records:
+        found["dropped"] = each.median(name, "dropped")
+        if name in each.sustained:
+            found["sustained"] = each.sustained[name]
+    if name != "direct" and each.has("direct"):
+        found["of_direct"] = each.ratio(name, "direct")
+        found["added"] = {part: each.added(name, part) for part in ("p50", "p99")}
+    if name != "kproxy" and each.has("kproxy"):
+        # of kproxy without capture, as the other's; no proxy takes neither processor nor memory
+        shares = ("cpu_us", "memory") if name != "direct" else ()
+        found["kproxy"] = {"throughput": each.ratio("kproxy", name)}
+        found["kproxy"] |= {
+            what: each.ratio("kproxy", name, what)
+            for what in shares
+            if all(getattr(sample, what) for sample in each.samples[name])
+        }
+    return found
 
 
 def _peers(text: str) -> list[str]:
@@ -344,13 +356,14 @@ def main() -> None:
     )
     options = parser.parse_args()
     done = []
-    for each in measured(options):
+    missing: dict[str, str] = {}
+    for each in measured(options, missing):
         done.append(each)
         if not options.json:
             print_table(each)
     reached = list(aims(done))
     if options.json:
-        print(json.dumps({each.load.name: for_programs(each) for each in done}, indent=2))
+        print(for_programs({each.load.name: figures(each) for each in done}, reached, missing))
     else:
         print(*reached, sep="\n")
 

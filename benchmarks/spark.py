@@ -27,6 +27,7 @@ from typing import Any
 
 from benchmarks import traffic
 from benchmarks.captures import MB, made, tshark_fields
+from benchmarks.outcome import Aim, for_programs
 
 MIB = 1 << 20
 HEADERS = (
@@ -50,6 +51,7 @@ _TARGETS = (
     (EXCHANGES, "local[2]", "single", 0.9),
     (EXCHANGES, "local[2]", "tshark", 6.0),
 )
+NAIVE = "naive local[2]"
 _MOST_SHUFFLED = 0.03
 _MOST_MEMORY = 500 * MIB
 _CORES, _BYTES = 100, 10e12
@@ -193,13 +195,68 @@ def plan(options: argparse.Namespace) -> list[tuple[str, str]]:
     hows = [("single", DEFAULT), ("local[1]", DEFAULT), ("local[2]", DEFAULT)]
     hows += [("single", EXCHANGES), ("local[1]", EXCHANGES), ("local[2]", EXCHANGES)]
     if not options.ours:
-        hows.append(("naive local[2]", EXCHANGES))
-        if shutil.which("tshark"):
+        hows.append((NAIVE, EXCHANGES))
+        if not missing(options):
             hows.append(("tshark", EXCHANGES))
     return [each for each in hows if options.only in each[1]]
 
 
-def report(runs: dict[tuple[str, str], list[dict[str, float]]], size: int) -> None:
+def missing(options: argparse.Namespace) -> dict[str, str]:
+    """Return what is compared with elsewhere, and why it is not here."""
+    return {} if options.ours or shutil.which("tshark") else {"tshark": "tshark is not installed"}
+
+
+Runs = dict[tuple[str, str], list[dict[str, float]]]
+
+
+def times(runs: Runs, what: str, ours: str, theirs: str) -> float | None:
+    """Return how many times as fast one is as another; None if one of them was not measured."""
+    if (ours, what) not in runs or (theirs, what) not in runs:
+        return None
+    pairs = zip(runs[ours, what], runs[theirs, what], strict=True)
+    return median(their["seconds"] / our["seconds"] for our, their in pairs)
+
+
+def aims(runs: Runs, size: int) -> Iterator[Aim]:
+    """Compare with what is aimed at, as far as it was measured."""
+    for what, ours, theirs, least in _TARGETS:
+        ratio = times(runs, what, ours, theirs)
+        if ratio is not None:
+            yield Aim(f"{what}: times as fast, {ours} beside {theirs}", ratio, least)
+    for (how, what), all_runs in runs.items():
+        if how == "local[2]":
+            share = 100 * median(run["shuffled"] for run in all_runs) / size
+            yield Aim(f"{what}: % of the capture shuffled", share, 100 * _MOST_SHUFFLED, at_most=True)
+            most = max(run["memory"] for run in all_runs)
+            yield Aim(f"{what}: MiB of a worker", most / MIB, _MOST_MEMORY / MIB, at_most=True)
+
+
+def figures(runs: Runs, size: int) -> dict[str, Any]:
+    """Return medians of what was measured, and ratios, for programs."""
+    rows = [
+        {"what": what, "how": how, "rounds": len(each)}
+        | {name: median(run[name] for run in each) for name in each[0]}
+        for (how, what), each in runs.items()
+    ]
+    others = ("single", NAIVE, "tshark")
+    ratios = [
+        {"what": what, "beside": theirs, "times": found}
+        for what in (DEFAULT, EXCHANGES)
+        for theirs in others
+        if (found := times(runs, what, "local[2]", theirs)) is not None
+    ]
+    return {"bytes": size, "runs": rows, "ratios": ratios, "hours": dict(_hours(runs, size))}
+
+
+def _hours(runs: Runs, size: int) -> Iterator[tuple[str, float]]:
+    """Estimate the hours that a hundred cores take for ten terabytes."""
+    for what in (DEFAULT, EXCHANGES):
+        if ("local[2]", what) in runs:
+            rate = median(size / run["seconds"] for run in runs["local[2]", what]) / 2
+            yield what, _BYTES / (rate * _CORES) / 3600
+
+
+def report(runs: Runs, size: int) -> None:
     """Print medians, ratios and the estimate."""
     print(f"{size / MB:,.0f} MB; {os.cpu_count()} processors; seconds by the clock, medians")
     print(f"{'':28}{'s':>9}{'MB/s':>9}{'first s':>9}{'start s':>9}{'worker MiB':>12}{'shuffled':>10}")
@@ -210,26 +267,9 @@ def report(runs: dict[tuple[str, str], list[dict[str, float]]], size: int) -> No
         memory = f"{row['memory'] / MIB:12.0f}" if "memory" in row else f"{'':12}"
         rate = size / row["seconds"] / MB
         print(f"{what + ', ' + how:28.28}{row['seconds']:9.1f}{rate:9.1f}{''.join(cells)}{memory}{shuffled}")
-    for what, ours, theirs, least in _TARGETS:
-        if (ours, what) in runs and (theirs, what) in runs:
-            pairs = zip(runs[ours, what], runs[theirs, what], strict=True)
-            ratio = median(their["seconds"] / our["seconds"] for our, their in pairs)
-            _verdict(f"{what}: {ours} beside {theirs}", ratio, least, met=ratio >= least)
-    for (how, what), all_runs in runs.items():
-        if how == "local[2]":
-            share = median(run["shuffled"] for run in all_runs) / size
-            _verdict(f"{what}: shuffled share", share, _MOST_SHUFFLED, met=share < _MOST_SHUFFLED)
-            most = max(run["memory"] for run in all_runs)
-            _verdict(f"{what}: MiB of a worker", most / MIB, _MOST_MEMORY / MIB, met=most < _MOST_MEMORY)
-    for what in (DEFAULT, EXCHANGES):
-        if ("local[2]", what) in runs:
-            rate = median(size / run["seconds"] for run in runs["local[2]", what]) / 2
-            hours = _BYTES / (rate * _CORES) / 3600
-            print(f"10 TB on {_CORES} such cores, {what}: {hours:.1f} hours, if nothing else is in the way")
-
-
-def _verdict(what: str, value: float, target: float, *, met: bool) -> None:
-    print(f"  {value:8.3f}  {what}, aim {target:g}: {'met' if met else 'MISSED'}")
+    print(*aims(runs, size), sep="\n")
+    for what, hours in _hours(runs, size):
+        print(f"10 TB on {_CORES} such cores, {what}: {hours:.1f} hours, if nothing else is in the way")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -250,13 +290,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(_measure(how, what, Path(file))))
         return
     path = options.capture or made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
-    runs: dict[tuple[str, str], list[dict[str, float]]] = {}
+    runs: Runs = {}
     for _ in range(options.rounds):
         for how, what in plan(options):
             runs.setdefault((how, what), []).append(run_one(how, what, path))
             print(f"{what}, {how}: {runs[how, what][-1]['seconds']:.1f} s", file=sys.stderr)
     if options.json:
-        print(json.dumps({f"{what}, {how}": each for (how, what), each in runs.items()}, indent=2))
+        size = path.stat().st_size
+        print(for_programs(figures(runs, size), aims(runs, size), missing(options)))
     else:
         report(runs, path.stat().st_size)
 

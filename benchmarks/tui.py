@@ -8,7 +8,7 @@ in a process of its own:
 * ``follow``: 5,000 new exchanges a second, followed: how far the list is behind, how late the event loop is
 * ``filter``: until the list shows what fits, and how late the event loop is meanwhile
 * ``memory``: the largest resident memory, beside that of the table alone
-* ``peer``: Textual's own DataTable with some thousand rows of the same texts, loaded and scrolled
+* ``peer``: Textual's own DataTable with some thousand rows of the same texts, loaded
 
 An update is what a key does and the painting that it leads to, by the clock: decoding in other threads takes its part.
 """
@@ -18,13 +18,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -36,6 +37,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable
 
 from benchmarks import traffic
+from benchmarks.outcome import Aim, for_programs
 from captures.exchanges import open_capture
 from captures.filters import compile_filter
 from kproxy.tui.app import KproxyApp
@@ -53,6 +55,11 @@ FOLLOWED_SECONDS = 10.0
 PEER_ROWS = 20_000
 MIB = 1 << 20
 MS = 1000.0
+
+_SLOWER_S = 0.5  # to open, than the table alone
+_FRAME_MS = 16.0
+_FOLLOWED = 0.99  # of what is written
+_MOST_BEHIND_S = 1.0
 
 FILTERS = (
     "api == Produce",
@@ -146,30 +153,31 @@ def _share(values: Sequence[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 
 
-def _say(text: str) -> None:
-    """Print past the application, which takes what is printed for its own."""
-    print(text, file=sys.__stdout__, flush=True)
+#: of one part
+Figures = dict[str, Any]
 
 
-def _distribution(label: str, values: Sequence[float]) -> str:
-    return (
-        f"{label:<28} median {_share(values, 0.5) * MS:6.1f}  95% {_share(values, 0.95) * MS:6.1f}  "
-        f"99% {_share(values, 0.99) * MS:6.1f}  most {max(values) * MS:6.1f} ms   ({len(values)})"
-    )
+def _distribution(values: Sequence[float]) -> dict[str, float]:
+    return {
+        "median_ms": _share(values, 0.5) * MS,
+        "p95_ms": _share(values, 0.95) * MS,
+        "p99_ms": _share(values, 0.99) * MS,
+        "most_ms": max(values) * MS,
+        "count": len(values),
+    }
 
 
 # ---------------------------------------------------------------- parts
-async def _open(path: str) -> None:
+async def _open(path: str) -> Figures:
     alone, count = _table(path)
-    _say(f"{'table alone':<28} {alone:6.2f} s   {count:,} exchanges")
     began = time.perf_counter()
     session = Session(open_capture(path), title=path)
     async with _application(session) as (_, shown):
         await _until(lambda: _lines(shown) > 0 and session.summaries.get(1) is not None)
-        _say(f"{'first lines in the UI':<28} {time.perf_counter() - began:6.2f} s")
+        first = time.perf_counter() - began
         await _until(lambda: session.status.finished and _lines(shown) == count)
         took = time.perf_counter() - began
-        _say(f"{'all of them in the UI':<28} {took:6.2f} s   {took - alone:+.2f} s")
+    return {"exchanges": count, "table_s": alone, "first_s": first, "all_s": took}
 
 
 def _table(path: str) -> tuple[float, int]:
@@ -179,7 +187,8 @@ def _table(path: str) -> tuple[float, int]:
     return time.perf_counter() - began, len(capture.table)
 
 
-async def _scroll(path: str) -> None:
+async def _scroll(path: str) -> Figures:
+    found: Figures = {}
     async with _opened(path) as (screen, shown):
         random = Random(1)
         count = _lines(shown)
@@ -202,10 +211,11 @@ async def _scroll(path: str) -> None:
                 times.append(acted + screen.updates[0])
                 await asyncio.sleep(0.01)
                 times.extend(screen.updates[1:])  # when what came into sight has been decoded
-            _say(_distribution(label, times))
+            found[label] = _distribution(times)
+    return found
 
 
-async def _follow(path: str) -> None:
+async def _follow(path: str) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "growing.pcap")
         target.touch()
@@ -229,13 +239,15 @@ async def _follow(path: str) -> None:
             began, before = time.monotonic(), _lines(shown)
             late = await _lateness(watch())
             rate = (_lines(shown) - before) / (time.monotonic() - began)
-            _say(f"{'new in the list':<28} {rate:6,.0f}/s")
-            _say(_distribution("the list is behind by", behind))
-            _say(_distribution("the event loop is late by", late))
-            _say(_distribution("updates", screen.updates))
+            found = {
+                "the list is behind by": _distribution(behind),
+                "the event loop is late by": _distribution(late),
+                "updates": _distribution(screen.updates),
+            }
             session.stop_reading()
         writer.kill()
         writer.wait()
+    return {"rate": rate, "times": found}
 
 
 def _write(source: str, target: str, rate: float) -> None:
@@ -247,7 +259,8 @@ def _write(source: str, target: str, rate: float) -> None:
             time.sleep(_WRITE_STEP)
 
 
-async def _filter(path: str) -> None:
+async def _filter(path: str) -> Figures:
+    found: Figures = {}
     async with _opened(path) as (_, shown):
         session = shown.session
         for text in FILTERS:
@@ -260,23 +273,21 @@ async def _filter(path: str) -> None:
 
                 late = await _lateness(shows())
                 took = time.perf_counter() - began
-                _say(
-                    f"{took:7.2f} s {again}, the event loop late by {_share(late, 0.95) * MS:5.1f} ms (95%): "
-                    f"{text}   {session.status.shown:,}"
-                )
+                row = found.setdefault(text, {"shown": session.status.shown})
+                row[f"{again}_s"], row[f"{again}_late_ms"] = took, _share(late, 0.95) * MS
                 await session.set_filter(None)
+    return found
 
 
-async def _memory(path: str) -> None:
+async def _memory(path: str) -> Figures:
     alone = int(_child("table", path).communicate()[0])
     async with _opened(path):
         pass
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    _say(f"{'table alone':<28} {alone * 1024 / MIB:6.0f} MiB")
-    _say(f"{'in the UI':<28} {used * 1024 / MIB:6.0f} MiB   {(used - alone) * 1024 / MIB:+.0f} MiB")
+    return {"table": alone * 1024, "ui": used * 1024}
 
 
-async def _peer(path: str) -> None:
+async def _peer(path: str) -> Figures:
     async with _opened(path) as (_, shown):
         session = shown.session
         session.summaries.want(range(1, 200))
@@ -295,12 +306,10 @@ async def _peer(path: str) -> None:
             )  # fmt: skip
         await _until(lambda: table.virtual_size.height >= PEER_ROWS)
         took = time.perf_counter() - began
-        _say(
-            f"{'DataTable':<28} {took:6.2f} s for {PEER_ROWS:,} rows: {took / PEER_ROWS * 1e6:,.0f} s for a million"
-        )
+    return {"rows": PEER_ROWS, "seconds": took, "rows_s": PEER_ROWS / took}
 
 
-PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
+PARTS: dict[str, Callable[[str], Coroutine[Any, Any, Figures]]] = {
     "open": _open,
     "scroll": _scroll,
     "follow": _follow,
@@ -308,6 +317,57 @@ PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "memory": _memory,
     "peer": _peer,
 }
+
+
+# ---------------------------------------------------------------- what came out
+def lines(part: str, found: Figures) -> Iterator[str]:
+    """Yield what is printed of a part."""
+    match part:
+        case "open":
+            yield f"{'table alone':<28} {found['table_s']:6.2f} s   {found['exchanges']:,} exchanges"
+            yield f"{'first lines in the UI':<28} {found['first_s']:6.2f} s"
+            more = found["all_s"] - found["table_s"]
+            yield f"{'all of them in the UI':<28} {found['all_s']:6.2f} s   {more:+.2f} s"
+        case "scroll":
+            yield from _distributions(found)
+        case "follow":
+            yield f"{'new in the list':<28} {found['rate']:6,.0f}/s"
+            yield from _distributions(found["times"])
+        case "filter":
+            for text, row in found.items():
+                for again in ("first", "again"):
+                    late = f"the event loop late by {row[f'{again}_late_ms']:5.1f} ms (95%)"
+                    yield f"{row[f'{again}_s']:7.2f} s {again}, {late}: {text}   {row['shown']:,}"
+        case "memory":
+            yield f"{'table alone':<28} {found['table'] / MIB:6.0f} MiB"
+            more = (found["ui"] - found["table"]) / MIB
+            yield f"{'in the UI':<28} {found['ui'] / MIB:6.0f} MiB   {more:+.0f} MiB"
+        case "peer":
+            rows, rate = found["rows"], found["rows_s"]
+            yield (
+                f"{'DataTable':<28} {found['seconds']:6.2f} s for {rows:,} rows: {1e6 / rate:,.0f} s for a million"
+            )
+
+
+def _distributions(found: Figures) -> Iterator[str]:
+    for label, times in found.items():
+        yield (
+            f"{label:<28} median {times['median_ms']:6.1f}  95% {times['p95_ms']:6.1f}  "
+            f"99% {times['p99_ms']:6.1f}  most {times['most_ms']:6.1f} ms   ({times['count']})"
+        )
+
+
+def aims(figures: dict[str, Figures]) -> Iterator[Aim]:
+    """Compare with what is aimed at, as far as it was measured."""
+    if opened := figures.get("open"):
+        more = opened["all_s"] - opened["table_s"]
+        yield Aim("s until all is in the list, beyond the table alone", more, _SLOWER_S, at_most=True)
+    for label, times in figures.get("scroll", {}).items():
+        yield Aim(f"ms for 95% of updates, {label}", times["p95_ms"], _FRAME_MS, at_most=True)
+    if followed := figures.get("follow"):
+        yield Aim(f"new in the list a second, of {RATE:,} written", followed["rate"], _FOLLOWED * RATE)
+        behind = followed["times"]["the list is behind by"]["p95_ms"] / MS
+        yield Aim("s that the list is behind, 95% of the time", behind, _MOST_BEHIND_S, at_most=True)
 
 
 # ---------------------------------------------------------------- processes
@@ -331,6 +391,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tui")
     parser.add_argument("--exchanges", type=int, default=EXCHANGES)
     parser.add_argument("--capture", help="use this capture")
+    parser.add_argument("--json", action="store_true", help="print figures for programs")
     parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; all if none is named")
     arguments = parser.parse_args()
     unknown = set(arguments.part) - set(PARTS)
@@ -342,9 +403,16 @@ def main() -> None:
         if path is None:
             path = str(Path(folder, "traffic.pcap"))
             make(Path(path), arguments.exchanges)
+        figures: dict[str, Figures] = {}
         for part in arguments.part or PARTS:
-            print(f"---- {part}", flush=True)
-            print(_child("part", part, path).communicate()[0], end="", flush=True)
+            print(f"---- {part}", file=sys.stderr if arguments.json else sys.stdout, flush=True)
+            figures[part] = json.loads(_child("part", part, path).communicate()[0])
+            if not arguments.json:
+                print(*lines(part, figures[part]), sep="\n", flush=True)
+    if arguments.json:
+        print(for_programs(figures, aims(figures)))
+    else:
+        print(*aims(figures), sep="\n")
 
 
 if __name__ == "__main__":
@@ -352,7 +420,7 @@ if __name__ == "__main__":
         case ["part", part, path]:
             sys.setswitchinterval(_SWITCH_SECONDS)
             gc.set_threshold(50_000, 20, 100)  # as the command line does
-            asyncio.run(PARTS[part](path))
+            print(json.dumps(asyncio.run(PARTS[part](path))))
         case ["table", path]:
             _table(path)
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

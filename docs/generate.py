@@ -13,7 +13,7 @@ from captures.analysis.findings.reference import reference as rules_reference
 from captures.exchanges import columns
 from captures.filters import reference
 from captures.tables.schema import reference as tables_reference
-from docs.tools import commands, man, messages, versions_seen
+from docs.tools import commands, man, messages, performance, versions_seen
 from docs.tools.markdown import linked
 from kproxy.tui.manual import key_sections, markdown, settings_section
 
@@ -170,6 +170,7 @@ def pages() -> dict[str, str]:
             {"settings": markdown([settings_section()]), "keys": markdown(key_sections([], {}))},
         ),
         "versions-seen.md": versions_seen.page(versions_seen.load()),
+        **performance.pages(),
         **messages.pages(),
         **man.pages(),
     }
