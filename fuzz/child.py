@@ -15,7 +15,7 @@ from typing import Any
 import atheris
 from atheris.instrument_bytecode import patch_code
 
-from fuzz.target import load
+from fuzz.target import limited, load
 
 _GENERATOR = "dissectors.codegen"
 
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
                 data
             )  # what is imported when it is first needed is not to count as the time of an input
         # libFuzzer joins this and its options to a command where it starts itself again, as for --merge
-        atheris.Setup([f"{sys.executable} -m fuzz.child {name}", *options], target.run)
+        atheris.Setup([f"{sys.executable} -m fuzz.child {name}", *options], limited(target))
         atheris.Fuzz()  # inside: what is imported only when it is needed is instrumented too
 
 

@@ -24,6 +24,8 @@ _WRITTEN = re.compile(r"Test unit written to (\S+)")
 _NOISE = re.compile(r"^(INFO: |WARNING: Failed to find function|MERGE-|#\d+\s|stat::|Done \d+ runs)")
 _PATIENCE = 4
 """libFuzzer counts the time that passes; an input may have to share the processor with others."""
+_FUZZER_MB = 3072
+"""What libFuzzer may keep for itself."""
 _MOST_TOLD = 60
 """Lines of a case that are kept: exception, traceback, and what libFuzzer says."""
 
@@ -147,7 +149,7 @@ def limits(target: Target) -> list[str]:
         f"-max_len={target.longest}",
         f"-timeout={_PATIENCE * target.seconds}",
         f"-report_slow_units={_PATIENCE * target.seconds}",
-        f"-rss_limit_mb={target.megabytes}",
+        f"-rss_limit_mb={_FUZZER_MB + target.megabytes}",
     ]
 
 

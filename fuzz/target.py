@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+
+RESIDENT_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss: getrusage(2)
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
@@ -48,7 +52,7 @@ class Target:
     :ivar about: what it feeds and what must hold
     :ivar longest: bytes of the longest input that is tried
     :ivar seconds: of processor time; an input that takes longer is a case
-    :ivar megabytes: a process that takes more resident memory is a case
+    :ivar megabytes: an input for which the process grows by more resident memory is a case
     """
 
     name: str
@@ -57,8 +61,23 @@ class Target:
     about: str
     longest: int
     seconds: int = 10
-    megabytes: int = 1024
+    megabytes: int = 256
     words: Callable[[], Iterator[bytes]] = lambda: iter(())
+
+
+def limited(target: Target) -> Callable[[bytes], None]:
+    """Return what runs an input, and breaks the target as well if the process had to grow too much for it.
+
+    libFuzzer's own limit is of the whole process, which grows with what libFuzzer keeps, input by input.
+    """
+
+    def run(data: bytes) -> None:
+        before = getrusage(RUSAGE_SELF).ru_maxrss
+        target.run(data)
+        grown = (getrusage(RUSAGE_SELF).ru_maxrss - before) * RESIDENT_UNIT >> 20
+        check(grown <= target.megabytes, "it took", grown, "MB, allowed are", target.megabytes)
+
+    return run
 
 
 def load(name: str) -> Target:

@@ -8,7 +8,7 @@ The first byte of an input chooses codec and magic, the second the limits; what 
   stream that is corrupt less may come out than of one that ends before that: a library gives nothing of the piece.)
 * What zlib, the other LZ4 and the other zstd library take as a whole stream gives the same bytes here.
 * The same bytes, compressed, come back; with a limit below their size they are refused as a bomb.
-* Memory is bounded: the process keeps below MEGABYTES, whatever sizes the bytes announce.
+* Memory is bounded for each input, whatever sizes the bytes announce (:class:`fuzz.target.Target`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from fuzz.target import Input, check
 
 LONGEST = 4096
 SECONDS = 5
-MEGABYTES = 768
 
 _LIMITS = (
     Limits(max_bytes=1 << 20, ratio_floor=1 << 16),

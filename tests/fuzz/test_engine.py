@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from fuzz import engine
 from fuzz import target as target_module
 from fuzz.__main__ import main
 from fuzz.engine import Outcome, replay
-from fuzz.target import NAMES, Input, Target, Violation, check, chunk, load
+from fuzz.target import NAMES, Input, Target, Violation, check, chunk, limited, load
 
 # atheris 3.0.0, python -m fuzz embedded --runs 3000, shortened
 QUIET = """\
@@ -94,6 +95,19 @@ def test_an_input_that_takes_too_long_is_a_case(tmp_path: Path) -> None:
     path.write_bytes(b"")
     target = Target("made", lambda data: None, lambda: iter(()), "", 9, seconds=-1)
     assert "allowed are -1" in replay(target, [path])[path]
+
+
+def test_an_input_for_which_the_process_grows_too_much_is_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest = iter([90, 100, 100, 100 + 300])  # MiB: before and after each input
+
+    def usage(_: int) -> SimpleNamespace:
+        return SimpleNamespace(ru_maxrss=(next(largest) << 20) // target_module.RESIDENT_UNIT)
+
+    monkeypatch.setattr(target_module, "getrusage", usage)
+    run = limited(Target("made", lambda data: None, lambda: iter(()), "", 9, megabytes=256))
+    run(b"")
+    with pytest.raises(Violation, match="it took 300 MB, allowed are 256"):
+        run(b"x")
 
 
 def test_without_atheris_it_says_what_to_do(
