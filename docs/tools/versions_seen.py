@@ -53,7 +53,7 @@ said belongs to a part of the lane:
 - **clients**: the command line tools of the release (with 4.4.0 those of 4.3.1, as Maven Central has no others),
   kafka-python and librdkafka of today, through `kproxy proxy`;
 - **sweep**: everything that the broker announces, asked for once by requests that kproxy builds;
-- **libraries**: nine client libraries, each producing, consuming in a group and administering;
+- **libraries**: clients of today, through `kproxy proxy`: [what each does](clients.md#libraries-through-kproxy);
 - **cluster**: what brokers and controllers said to each other;
 - **captures**: recordings of many client libraries, made before, that are too large for this repository."""
 

@@ -12,18 +12,24 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.lanes.broker import JVM, java, kafka_class_path
+from tests.lanes.cluster import NODES
+from tests.lanes.jobs import CONFIGURATION, GROUP, GROUPS, JOBS, TOPICS, TRANSACTION
 from tests.lanes.tools import CannotRun, Wrong, cache, need, run, wait_for
 
-_PROGRAMS = Path(__file__).parent / "clients" / "proxy"
+_CLIENTS = Path(__file__).parent / "clients"
+_PROGRAMS = _CLIENTS / "proxy"
 _VERIFIABLE = "org.apache.kafka.tools.Verifiable"
 _ERRAND_S = 120
 _END_S = 120
+_BUILD_S = 600
+_MEMBERS = 2
+_YES, _NO = "yes", "-"
 
 
 @dataclass(frozen=True)
@@ -43,18 +49,27 @@ class Client:
 
     :ivar versions: what it consists of, for the report
     :ivar prepare: fetches and builds it
-    :ivar kinds: of values that it produces and has to consume
+    :ivar lacks: jobs that it cannot do -> why
+    :ivar kinds: of values that it consumes
     :ivar endures: whether it can be told to go on through whatever happens
+    :ivar tells_brokers: whether a program learns from it what brokers there are
     """
 
     versions: str
     prepare: Callable[[], Command]
+    lacks: Mapping[str, str] = field(default_factory=dict)
     kinds: Sequence[str] = ("plain", "committed")
     endures: bool = True
+    tells_brokers: bool = True
 
     def expected(self, count: int) -> list[str]:
         """Return the values that it has to consume."""
         return sorted(f"{kind} {n}" for kind in self.kinds for n in range(count))
+
+    @property
+    def members(self) -> int:
+        """How many its group has to have."""
+        return 0 if GROUP in self.lacks else _MEMBERS
 
 
 def _python(program: str, requirement: str) -> Callable[[], Command]:
@@ -72,7 +87,7 @@ def _node() -> Command:
     need("node", "npm")
     folder = cache() / "kafkajs"
     folder.mkdir(exist_ok=True)
-    package = Path(__file__).parent / "clients" / "kafkajs" / "package.json"
+    package = _CLIENTS / "kafkajs" / "package.json"
     (folder / "package.json").write_bytes(package.read_bytes())
     run(["npm", "install", "--silent", "--no-package-lock"], cwd=folder)
     return Command(["node", _PROGRAMS / "kafkajs.js"], {"NODE_PATH": str(folder / "node_modules")})
@@ -82,8 +97,24 @@ def _go(module: str) -> Callable[[], Command]:
     def prepare() -> Command:
         need("go")
         program = cache() / f"{module}-errand"
-        run(["go", "build", "-o", program, "./errand"], cwd=_PROGRAMS.parent / module)
+        run(["go", "build", "-o", program, "./errand"], cwd=_CLIENTS / module)
         return Command([program])
+
+    return prepare
+
+
+def _rust(crate: str, *tools: str) -> Callable[[], Command]:
+    """Build with cargo.
+
+    :param tools: that the crates need beside it
+    """
+
+    def prepare() -> Command:
+        need("cargo", *tools)
+        target = cache() / "rust" / crate
+        options = ("--quiet", "--locked", "--release", "--target-dir")
+        run(["cargo", "build", *options, target], cwd=_CLIENTS / crate, timeout=_BUILD_S)
+        return Command([target / "release" / f"{crate}-errand"])
 
     return prepare
 
@@ -111,23 +142,78 @@ CLIENTS = {
     "kafkajs": Client("kafkajs 2.2.4", _node),
     "franz-go": Client("franz-go 1.22.2", _go("franz-go"), endures=False),
     "sarama": Client("sarama 1.61.1", _go("sarama"), endures=False),
-    "kafka-go": Client("segmentio kafka-go 0.4.51", _go("kafka-go"), kinds=("plain",), endures=False),
-    "kcat": Client("kcat, with librdkafka", _kcat, kinds=("plain",), endures=False),
+    # its reader hands out what was aborted, with read_committed too: segmentio/kafka-go issue 1332
+    "kafka-go": Client(
+        "segmentio kafka-go 0.4.51", _go("kafka-go"), kinds=("plain", "committed", "aborted"), endures=False
+    ),
+    "rdkafka": Client(
+        "rust-rdkafka 0.39.0, with librdkafka 2.12.1", _rust("rdkafka", "gcc", "make"), endures=False
+    ),
+    "rskafka": Client(
+        "rskafka 0.6.0",
+        _rust("rskafka", "gcc"),
+        {
+            **dict.fromkeys((GROUP, TRANSACTION), "by design: partitions are read and written one by one"),
+            **dict.fromkeys((CONFIGURATION, GROUPS), "it administers topics and records only"),
+        },
+        kinds=("plain",),
+        endures=False,
+        tells_brokers=False,
+    ),
+    "kcat": Client(
+        "kcat, with librdkafka",
+        _kcat,
+        {
+            TOPICS: "it administers nothing; brokers make a topic that it asks for",
+            **dict.fromkeys((CONFIGURATION, GROUPS), "it administers nothing"),
+        },
+        endures=False,
+    ),
 }
 
 
-def errand(command: Command, bootstrap: str, topic: str, count: int) -> dict[str, Any]:
-    """Have a client do everything that clients do; return what it said.
+def errand(name: str, command: Command, bootstrap: str, ports: Collection[int], count: int) -> None:
+    """Have a client do everything that it can.
 
+    :param ports: of kproxy, besides which it may be told of none
     :raises CannotRun: if it fails
-    :raises Wrong: if it says nothing
+    :raises Wrong: if it says nothing, has not consumed what it had to, or not in a group of two, or was told of
+        brokers that are not kproxy
     """
+    client = CLIENTS[name]
+    told = _sent(command, bootstrap, f"errand-{name}", count)
+    if sorted(told["consumed"]) != client.expected(count):
+        raise Wrong(f"consumed {told['consumed']}")
+    if told["members"] != client.members:
+        raise Wrong(f"the group had {told['members']} members, not {client.members}")
+    strange = [each for each in told["brokers"] if each[2] not in ports]
+    if strange or len(told["brokers"]) != len(NODES) * client.tells_brokers:
+        raise Wrong(f"it was told of brokers {told['brokers']}")
+
+
+def _sent(command: Command, bootstrap: str, topic: str, count: int) -> dict[str, Any]:
+    """Send a client on its errand; return what it said."""
     said = run([*command.words, "errand", bootstrap, topic, str(count)], env=command.env, timeout=_ERRAND_S)
     facts = [line for line in said.splitlines() if line.startswith("{")]
     if not facts:
         raise Wrong(f"it said nothing: {said[-500:]}")
     told: dict[str, Any] = json.loads(facts[-1])
     return told
+
+
+def table() -> str:
+    """Return the table of who does what through kproxy, as the documentation has it, and why something is missing."""
+    rows = [
+        f"| {client.versions} | " + " | ".join(_NO if job in client.lacks else _YES for job in JOBS) + " |"
+        for client in CLIENTS.values()
+    ]
+    reasons = [
+        f"- {name}, {', '.join(job for job in JOBS if client.lacks.get(job) == why)}: {why}."
+        for name, client in CLIENTS.items()
+        for why in dict.fromkeys(client.lacks.values())
+    ]
+    head = [f"| client | {' | '.join(JOBS)} |", "|---" * (1 + len(JOBS)) + "|"]
+    return "\n".join([*head, *rows, "", *reasons])
 
 
 class Process:

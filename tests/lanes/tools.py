@@ -15,6 +15,7 @@ Command = Sequence[str | Path]
 
 #: what to install where a program is missing, as Debian calls it
 PACKAGES = {
+    "cargo": "cargo",
     "gcc": "gcc and libssl-dev",
     "go": "golang-go",
     "java": "openjdk-17-jre-headless",

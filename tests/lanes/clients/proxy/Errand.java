@@ -118,6 +118,7 @@ public class Errand {
                 if (!other.equals(classic)) throw new IllegalStateException("saw " + other + ", not " + classic);
             var nodes = admin.describeCluster().nodes().get();
             admin.describeMetadataQuorum().quorumInfo().get();
+            admin.describeConfigs(List.of(new ConfigResource(ConfigResource.Type.TOPIC, topic))).all().get();
             admin.describeLogDirs(nodes.stream().map(Node::id).toList()).allDescriptions().get();
             admin.listGroups().all().get();
             admin.deleteTopics(List.of(topic)).all().get();

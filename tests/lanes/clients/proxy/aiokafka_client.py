@@ -8,6 +8,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from common import PAUSE_S, Endurance, Group, committed, say, values
 
 bootstrap, topic = sys.argv[2:4]
@@ -57,6 +58,8 @@ async def errand(count: int) -> None:
         assert topic in str(await admin.list_consumer_groups())
         [described] = await admin.describe_consumer_groups([topic])
         size = len(described.groups[0][5])  # error, group, state, protocol type, protocol, members
+        configured = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        assert topic in str(configured)
         group.left = True
     await admin.delete_topics([topic])
     await admin.close()

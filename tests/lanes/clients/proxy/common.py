@@ -3,10 +3,11 @@
 Each program, in whatever language, is run in one of two ways and speaks JSON, one object a line:
 
 ``PROGRAM errand BOOTSTRAP TOPIC COUNT``
-    makes the topic, describes the cluster and the topic, produces COUNT records, as many in a transaction that is
-    committed and as many in one that is aborted, consumes what is committed in a group (named like the topic) of two
-    members, lists and describes groups, deletes the topic. Prints ``{"brokers": [[node ID, host, port], ...],
-    "members": of the group, "consumed": [values]}``.
+    makes the topic, describes the cluster and the topic's configuration, produces COUNT records, as many in a
+    transaction that is committed and as many in one that is aborted, consumes what is committed in a group (named
+    like the topic) of two members, lists and describes groups, deletes the topic. Prints ``{"brokers": [[node ID,
+    host, port], ...], "members": of the group, "consumed": [values]}``. What a library has no means for is left out:
+    ``CLIENTS`` in ``tests/lanes/through.py`` names it, with the reason.
 
 ``PROGRAM endure BOOTSTRAP TOPIC``
     produces a record every 20 ms (acks=all, idempotent) and consumes them in a group, through whatever happens, and

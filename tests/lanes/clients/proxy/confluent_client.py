@@ -8,7 +8,7 @@ import time
 
 from common import PAUSE_S, Endurance, Group, committed, say, values
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 bootstrap, topic = sys.argv[2:4]
 common = {"bootstrap.servers": bootstrap, "client.id": "confluent-kafka"}
@@ -56,6 +56,8 @@ def errand(count: int) -> None:
     brokers = [[node.id, node.host, node.port] for node in admin.describe_cluster().result(30).nodes]
     assert topic in [each.group_id for each in admin.list_consumer_groups().result(30).valid]
     size = len(admin.describe_consumer_groups([topic])[topic].result(30).members)
+    described = ConfigResource(ResourceType.TOPIC, topic)
+    assert admin.describe_configs([described])[described].result(30)
     group.left = True
     for each in members:
         each.join()

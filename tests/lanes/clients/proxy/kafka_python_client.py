@@ -9,7 +9,7 @@ from typing import Any
 
 from common import PAUSE_S, Endurance, Group, committed, say, values
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import KafkaConnectionError
 
 bootstrap, topic = sys.argv[2:4]
@@ -63,6 +63,7 @@ def errand(count: int) -> None:
     ]
     assert topic in str(admin.list_groups())
     size = len(admin.describe_groups([topic])[topic]["members"])
+    assert topic in str(admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)]))
     group.left = True
     for each in members:
         each.join()

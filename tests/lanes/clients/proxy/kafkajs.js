@@ -1,5 +1,5 @@
 // kafkajs; see common.py.
-const { Kafka, Partitioners, logLevel } = require("kafkajs");
+const { ConfigResourceTypes, Kafka, Partitioners, logLevel } = require("kafkajs");
 
 const [verb, bootstrap, topic, count] = process.argv.slice(2);
 const kafka = new Kafka({
@@ -64,6 +64,9 @@ async function errand() {
   const cluster = await admin.describeCluster();
   const { groups } = await admin.listGroups();
   if (!groups.some((each) => each.groupId == topic)) throw new Error("the group is not listed");
+  await admin.describeConfigs({
+    includeSynonyms: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic }],
+  });
   for (const member of members) await member.disconnect();
   await admin.deleteTopics({ topics: [topic] });
   await admin.disconnect();

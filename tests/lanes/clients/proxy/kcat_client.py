@@ -1,9 +1,11 @@
-"""kcat; see common.py. It has no transactions and no administration: topics are made by the broker, groups are not
-described; the members are those that it says have been assigned partitions."""
+"""kcat; see common.py. It has no administration: topics are made by the broker, groups are not described; the members
+are those that it says have been assigned partitions. A transaction is all that one process produces: the end of its
+input commits, a signal aborts."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -12,14 +14,34 @@ from common import say, values
 
 bootstrap, topic = sys.argv[2:4]
 _PATIENCE_S = 60
+_SENT_S = 5
+_READ = 1024
 _KCAT = ("kcat", "-b", bootstrap, "-X", "client.id=kcat", "-X", "allow.auto.create.topics=true")
 
 
-def errand(count: int) -> None:
-    sent = "".join(f"{value}:{value}\n" for value in values("plain", count))
-    subprocess.run(
-        [*_KCAT, "-P", "-t", topic, "-K:", "-z", "gzip"], input=sent, text=True, check=True, timeout=60
+def produce(kind: str, count: int, *settings: str, abort: bool = False) -> None:
+    producer = subprocess.Popen(
+        [*_KCAT, *settings, "-P", "-t", topic, "-K:", "-z", "gzip"], stdin=subprocess.PIPE, text=True
     )
+    assert producer.stdin is not None
+    # it waits for so many bytes each time it reads, and where a signal finds it with less it ends without an EndTxn:
+    # keys are as long as it takes for a line to have just these
+    lines = [f"{value.ljust(_READ - 2 - len(value))}:{value}\n" for value in values(kind, count)]
+    producer.stdin.write("".join(lines))
+    producer.stdin.flush()
+    if abort:
+        time.sleep(_SENT_S)  # it does not tell when brokers have taken records
+        producer.send_signal(signal.SIGINT)
+    producer.stdin.close()
+    code = producer.wait(_PATIENCE_S)
+    assert code == 0, code
+
+
+def errand(count: int) -> None:
+    produce("plain", count)
+    transactional = ("-X", f"transactional.id={topic}")
+    produce("committed", count, *transactional)
+    produce("aborted", count, *transactional, abort=True)
     settings = ("-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000", "-u")
     command = [*_KCAT, *settings, "-G", topic, topic]
     members = [

@@ -144,6 +144,7 @@ func main() {
 	if _, there := must(admin.ListConsumerGroups())[topic]; !there {
 		log.Fatal("the group is not listed")
 	}
+	must(admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic}))
 	must(admin.ListConsumerGroupOffsets(topic, map[string][]int32{topic: {0, 1, 2}}))
 	leave()
 	done.Wait()
