@@ -13,7 +13,7 @@ from captures.analysis.findings.reference import reference as rules_reference
 from captures.exchanges import columns
 from captures.filters import reference
 from captures.tables.schema import reference as tables_reference
-from docs.tools import commands, man, messages, performance, versions_seen
+from docs.tools import commands, json_schemas, man, messages, performance, versions_seen
 from docs.tools.markdown import linked
 from kproxy.tui.manual import key_sections, markdown, settings_section
 
@@ -170,6 +170,8 @@ def pages() -> dict[str, str]:
             {"settings": markdown([settings_section()]), "keys": markdown(key_sections([], {}))},
         ),
         "versions-seen.md": versions_seen.page(versions_seen.load()),
+        json_schemas.PAGE: with_tables(json_schemas.PAGE, {"schemas": json_schemas.overview()}),
+        **json_schemas.pages(),
         **performance.pages(),
         **messages.pages(),
         **man.pages(),
@@ -183,7 +185,7 @@ def main() -> None:
         (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text)
     # all of these are made: what is not was, of an API or a command that had another name
-    for page in [*DOCS.glob("apis/*.md"), *DOCS.glob("man/*.1")]:
+    for page in [*DOCS.glob("apis/*.md"), *DOCS.glob("man/*.1"), *DOCS.glob("schemas/*.json")]:
         if page.relative_to(DOCS).as_posix() not in made:
             page.unlink()
 
