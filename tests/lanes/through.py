@@ -309,7 +309,7 @@ class ProgramEndurer(Endurer):
     def _note(self, told: dict[str, Any]) -> None:
         self.acknowledged = told.get("acknowledged", self.acknowledged)
         self.consumed = told.get("consumed", self.consumed)
-        self._missed = told.get("missed")
+        self._missed = told.get("missed", self._missed)  # a report may come behind it
 
     @property
     def pid(self) -> int:
