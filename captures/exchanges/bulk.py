@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from captures.exchanges.framing import Before, Bools, Carry, Frames, Framing, Int64s, Standing
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
+from dissectors.conversation.client import MAX_CLIENT_IDS
 from dissectors.conversation.pairing import MAX_SILENT
 from dissectors.conversation.plausible import is_text, produce_acks
+from dissectors.headers import CONTROLLED_SHUTDOWN
 
 MIN_REQUEST = 8
 MIN_RESPONSE = 4
@@ -52,6 +54,8 @@ class Handover(NamedTuple):
     :ivar carries: the beginning of that frame, as far as it was seen, or None
     :ivar silent: table rows of the latest requests that need no response, in order
     :ivar latest: table rows of the latest request and of the latest one answered, -1 if there is none
+    :ivar client_ids: numbers of the first client IDs, in order, at most
+        :data:`~dissectors.conversation.client.MAX_CLIENT_IDS`
     """
 
     connection: int
@@ -60,6 +64,7 @@ class Handover(NamedTuple):
     carries: tuple[Carry | None, Carry | None]
     silent: list[int]
     latest: tuple[int, int]
+    client_ids: list[int]
 
 
 @dataclass(slots=True)
@@ -97,6 +102,9 @@ class BulkPairing:
         self._client_direction = np.zeros(0, np.int64)
         self._latest = np.zeros((0, 2), np.int64)
         self._client_ids_known = np.zeros(0, _CLIENT_ID)
+        self._first_client_id = np.zeros(0, np.int64)
+        self._more_client_ids: dict[int, list[int]] = {}
+        """Those behind the first one, of the few connections that have several."""
         self._framing = Framing(self._least, max_frame)
         self._waiting = _Waiting()
         self._silent: dict[int, list[int]] = {}
@@ -116,6 +124,10 @@ class BulkPairing:
         self._latest[handover.connection] = handover.latest
         if handover.silent:
             self._silent[handover.connection] = handover.silent
+        if handover.client_ids:
+            self._first_client_id[handover.connection], *more = handover.client_ids
+            if more:
+                self._more_client_ids[handover.connection] = more
         connection = np.append(
             self._waiting.connection, np.full(len(handover.waiting), handover.connection, np.int64)
         )
@@ -130,8 +142,10 @@ class BulkPairing:
             self._client_direction = np.append(self._client_direction, more)
             self._latest = np.append(self._latest, np.zeros((len(more), 2), np.int64), 0)
             self._client_ids_known = np.append(self._client_ids_known, np.zeros(len(more), _CLIENT_ID))
+            self._first_client_id = np.append(self._first_client_id, np.zeros(len(more), np.int64))
         self._client_direction[connection] = client_direction
-        self._latest[connection] = -1
+        self._latest[connection] = self._first_client_id[connection] = -1
+        self._more_client_ids.pop(connection, None)
 
     def feed(self, block: SegmentBlock, memory: Memory, places: Int64s, rows: Bools) -> list[Handover]:
         """Take the segments of a block that belong to connections handled here.
@@ -207,7 +221,8 @@ class BulkPairing:
         length = head["client_id"].astype(np.int64)
         odd = (version < 0) | (version > self._highest[known])
         odd |= (length < -1) | (length + 10 > requests.size - 4) | (length + 14 > requests.have)
-        odd |= (key == SASL_HANDSHAKE) & (version == 0)  # raw tokens will follow
+        # raw tokens will follow the one, and the other has no client ID
+        odd |= (version == 0) & ((key == SASL_HANDSHAKE) | (key == CONTROLLED_SHUTDOWN))
         for row in np.flatnonzero((requests.position == 0) & (length > 0) & ~odd).tolist():
             odd[row] = not is_text(memory.read(int(requests.head[row]) + 14, int(length[row])))
         expects = np.ones(len(head), np.bool_)
@@ -255,6 +270,27 @@ class BulkPairing:
         others: Int64s = rows[~same]
         return others
 
+    def _client_ids_of(self, connection: int) -> list[int]:
+        """Return the numbers of the first client IDs of a connection."""
+        first = int(self._first_client_id[connection])
+        return [] if first < 0 else [first, *self._more_client_ids.get(connection, ())]
+
+    def _note_client_ids(self, connection: Int64s, number: Int64s) -> None:
+        """Remember the client IDs of requests, which come by connection and in order."""
+        _, first = np.unique(connection << 32 | number, return_index=True)
+        texts = self._table.client_ids
+        for row in np.sort(first).tolist():
+            mine, new = int(connection[row]), int(number[row])
+            if not texts[new]:
+                continue
+            if self._first_client_id[mine] < 0:
+                self._first_client_id[mine] = new
+                continue
+            known = self._client_ids_of(mine)
+            # the same text may have two numbers, if one of them came of bytes that are no UTF-8
+            if len(known) < MAX_CLIENT_IDS and texts[new] not in [texts[each] for each in known]:
+                self._more_client_ids.setdefault(mine, []).append(new)
+
     # ------------------------------------------------------------ pairs
     def _expected(self, requests: Frames, parsed: _Heads) -> tuple[Int64s, NDArray[np.int32], Int64s]:
         """Requests that expect a response, from earlier blocks and this one, by connection and in order.
@@ -300,6 +336,9 @@ class BulkPairing:
             request_last=requests.last,
             packet=requests.packet,
         )
+        new = parsed.client_id != self._first_client_id[requests.stream >> 1]
+        if new.any():
+            self._note_client_ids(requests.stream[new] >> 1, parsed.client_id[new])
         for request in np.flatnonzero(~parsed.expects).tolist():
             silent = self._silent.setdefault(int(requests.stream[request]) >> 1, [])
             silent.append(added.start + request)
@@ -344,6 +383,7 @@ class BulkPairing:
             (at_ends[0].carry, at_ends[1].carry),
             silent[-MAX_SILENT:],
             (int(self._latest[connection, 0]), int(self._latest[connection, 1])),
+            self._client_ids_of(connection),
         )
 
     def hand_over(self, connections: set[int]) -> list[Handover]:

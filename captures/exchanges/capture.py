@@ -103,6 +103,7 @@ class Capture:
     :ivar foreign: connections that are not Kafka, and what they look like
     :ivar decryption: the TLS connections
     :ivar notes: marks and comments of exchanges
+    :ivar differing: bytes that came again with other content, whose exchanges are not complete yet
     :ivar samples: what the kernel told of the connections, where a proxy has recorded them
     :ivar names: names of addresses; whoever shows the capture fills them
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
@@ -139,7 +140,7 @@ class Capture:
         self.skipped: list[Skip] = []
         self.foreign: dict[int, str] = {}
         self.notes = Notes(self.table, self.client_stream)
-        self._conflicts = Conflicts(self.table, self.client_stream)
+        self.differing = Conflicts(self.table, self.client_stream)
         self.samples = Samples(self.connections)
         self.names = Names()
         self.latest = 0
@@ -266,7 +267,7 @@ class Capture:
     def _mark_conflicts(self, went_on: Int64s) -> None:
         conflicts, self.assembler.conflicts = self.assembler.conflicts, []
         tls = self.decryption.tls  # positions there are those of decrypted bytes
-        self._conflicts.mark((each for each in conflicts if each.stream >> 1 not in tls), went_on)
+        self.differing.mark((each for each in conflicts if each.stream >> 1 not in tls), went_on)
 
     # ------------------------------------------------------------ the two ways through
     def _feed(self, block: SegmentBlock) -> None:

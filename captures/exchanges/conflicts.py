@@ -26,6 +26,19 @@ class Conflicts:
         self._client_stream = client_stream
         self._open: dict[int, list[Conflict]] = {}
 
+    def open_from(self, stream: int, position: int) -> list[tuple[int, int]]:
+        """Return which bytes of a stream are part of conflicts whose frames are not complete, as [start, end).
+
+        :param position: where the next frame begins, or began that is not complete; bytes before it are left out
+        """
+        found = self._open.get(stream, ())
+        return [(max(each.start, position), each.end) for each in found if each.end > position]
+
+    def take_over(self, stream: int, places: Iterable[tuple[int, int]]) -> None:
+        """Take note of conflicts that the reading of another capture has found, as :meth:`open_from` gives them."""
+        for start, end in places:
+            self._open.setdefault(stream, []).append(Conflict(stream, start, end))
+
     def mark(self, more: Iterable[Conflict], went_on: NDArray[np.int64]) -> None:
         """Mark the exchanges of these conflicts, and of earlier ones whose frames were not complete.
 

@@ -49,6 +49,7 @@ class StreamState:
     :ivar places: where the bytes are, from the first on that somebody may ask for, and of some before
     :ivar needed: the first that somebody may ask for
     :ivar notes: comments of packets with bytes from there on
+    :ivar conflicts: bytes [start, end) from `frame` on that came again with other content
     """
 
     syn_seen: bool
@@ -64,6 +65,7 @@ class StreamState:
     places: Places
     needed: int
     notes: list[Commented]
+    conflicts: list[tuple[int, int]]
 
     def misses(self, ack: int) -> bool:
         """Return whether the receiver has acknowledged bytes that were not captured, as the end of a capture finds."""
@@ -99,6 +101,7 @@ class StreamState:
                 )
                 for each in self.notes
             ],
+            conflicts=[(start + distance, end + distance) for start, end in self.conflicts],
             fin_position=self.fin_position + distance if self.fin_time >= 0 else self.fin_position,
             carry=carry,
             places=(position + distance, offset, length) if len(position) else NOWHERE,
@@ -118,6 +121,7 @@ class ConnectionState:
     :ivar waiting: the requests that wait for a response, in order
     :ivar silent: the latest requests that need no response, in order
     :ivar latest: the latest request, and the latest one answered
+    :ivar client_ids: the first client IDs, in order
     """
 
     a: Endpoint
@@ -135,6 +139,7 @@ class ConnectionState:
     waiting: list[Row]
     silent: list[Row]
     latest: tuple[Row | None, Row | None]
+    client_ids: list[str]
 
     @property
     def settled(self) -> bool:
@@ -235,7 +240,14 @@ def state_of(capture: Capture, connection: int) -> ConnectionState:
             row_of(capture, latest[0]) if latest[0] >= 0 else None,
             row_of(capture, latest[1]) if latest[1] >= 0 else None,
         ),
+        client_ids=[] if handover is None else client_ids_of(capture, handover),
     )
+
+
+def client_ids_of(capture: Capture, handover: Handover) -> list[str]:
+    """Return the first client IDs of a connection as text."""
+    texts = (capture.table.client_ids[number] for number in handover.client_ids)
+    return [text for text in texts if text is not None]
 
 
 def row_of(capture: Capture, row: int) -> Row:
@@ -272,6 +284,7 @@ def _stream_state(
         places=capture.index.pieces(stream, first, end) if first < end else NOWHERE,
         needed=needed,
         notes=capture.notes.told_of(stream, needed),
+        conflicts=capture.differing.open_from(stream, frame),
     )
 
 
@@ -310,6 +323,7 @@ def _resume_frames(capture: Capture, new: int, state: ConnectionState) -> list[i
     for stream, one in zip((2 * new, 2 * new + 1), state.streams, strict=True):
         capture.index.append(segments_at(stream, one.places))
         capture.notes.take_over(stream, one.notes)
+        capture.differing.take_over(stream, one.conflicts)
     single = SingleConnection(
         new, capture.table, capture.index, capture.limits, client_known=False, whole=state.whole
     )
@@ -328,6 +342,7 @@ def _resume_frames(capture: Capture, new: int, state: ConnectionState) -> list[i
         (one.carry, other.carry),
         [rows[row["request_position"]] for row in state.silent],
         (latest[0], latest[1]),
+        [capture.table.client_number(text.encode()) for text in state.client_ids],
     )
     take_back(capture, handover, state.client_direction)
     return [row for row in rows.values() if row not in handover.waiting]

@@ -168,12 +168,14 @@ class SingleConnection:
             silent = correlation_id[handover.silent].tolist()
             self._silent = dict(zip(silent, handover.silent, strict=True))
             latest, answered = handover.latest
+            texts = [self._table.client_ids[number] for number in handover.client_ids]
             self._conversation.resume(
                 (by_side[0], by_side[1]),
                 in_flight,
                 silent=silent,
                 latest=self._request_of(latest) if latest >= 0 else None,
                 last_answer=int(correlation_id[answered]) if answered >= 0 else None,
+                client_ids=[text for text in texts if text is not None],
             )
         for direction, carry in enumerate(handover.carries):
             if carry is not None:  # bytes that the bulk way has seen but not kept are read again
@@ -258,6 +260,7 @@ class SingleConnection:
             (carries[0], carries[1]),
             list(self._silent.values()),
             (self._latest[0], self._latest[1]),
+            [self._table.client_number(text.encode()) for text in standing.client_ids],
         )
         self._forget_all()
         self._with_bulk = True

@@ -84,6 +84,7 @@ class Snapshot:
     :ivar waiting: requests that wait: number of the packet, correlation ID, API key, version, size
     :ivar counters: what was counted by then, of both directions
     :ivar packet: number of the last packet by then
+    :ivar client_ids: the first client IDs that were seen by then
     """
 
     next_seq: tuple[int, int]
@@ -92,6 +93,7 @@ class Snapshot:
     waiting: list[tuple[int, ...]]
     counters: tuple[tuple[int, ...], tuple[int, ...]]
     packet: int
+    client_ids: list[str]
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.framing import Bools
-from captures.exchanges.moving import COUNTERS, ConnectionState, stand_still, state_of
+from captures.exchanges.moving import COUNTERS, ConnectionState, client_ids_of, stand_still, state_of
 from captures.exchanges.samples import Sample
 from captures.exchanges.table import COLUMNS, Flag
 from captures.packets import CaptureError, JoinedReader, JoinedSource, PacketBlock, PacketReader
@@ -521,6 +521,7 @@ def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
         waiting=requests_of(capture, standing.waiting),
         counters=_counters(capture, connection),
         packet=packet,
+        client_ids=client_ids_of(capture, standing),
     )
     return _Sure(snapshot, len(capture.table), standing.waiting, standing.silent)
 

@@ -41,6 +41,7 @@ from captures.ranges.clocks import ClockStart, GivenClock
 from captures.ranges.edges import Crossing, Edges, Packets, Pair, pair_of
 from captures.ranges.plan import Range
 from captures.ranges.reading import facts_of, packets_between
+from dissectors.conversation.client import MAX_CLIENT_IDS
 from dissectors.conversation.pairing import MAX_SILENT
 from dissectors.knowledge import Facts
 
@@ -465,7 +466,7 @@ class Stitcher:
         mine = state_of(capture, live)
         turned = mine.a != state.a
         sides = (1, 0) if turned else (0, 1)
-        if not self._agree(number, mine, snapshot, state, sides):
+        if not self._agree(number, mine, snapshot, state, sides) or not _knows_enough(mine, crossing):
             return False
         distances = (
             mine.streams[0].end - snapshot.ends[sides[0]],
@@ -504,6 +505,8 @@ class Stitcher:
             if one.reset_time >= 0 or one.fin_time >= 0 or one.next_seq != snapshot.next_seq[side]:
                 return False
             if one.end - one.frame != snapshot.ends[side] - snapshot.frames[side]:
+                return False
+            if one.conflicts:  # of a frame that only the range sees whole, and of which it does not know that
                 return False
         base = self._bases[number]
         waiting = [(packet + base, *rest) for packet, *rest in snapshot.waiting]
@@ -671,7 +674,30 @@ def _continued(before: ConnectionState, later: ConnectionState) -> ConnectionSta
         whole=before.whole,
         streams=(streams[0], streams[1]),
         silent=(before.silent + later.silent)[-MAX_SILENT:],
+        client_ids=list(dict.fromkeys(before.client_ids + later.client_ids))[:MAX_CLIENT_IDS],
     )
+
+
+def _knows_enough(mine: ConnectionState, crossing: Crossing) -> bool:
+    """Return whether a range has read a connection as somebody would who knows all client IDs that it had before.
+
+    They matter only where frames were searched for, or were too large to be believed of strangers.
+    """
+    snapshot = crossing.agreed
+    assert snapshot is not None
+    known = set(snapshot.client_ids)
+    if known == set(mine.client_ids):
+        return True
+    if not known.issubset(mine.client_ids):
+        return False
+    missing = [COUNTERS.index(name) for name in ("lost", "cut")]
+    lost = any(
+        now[each] != then[each]
+        for now, then in zip(crossing.counters, snapshot.counters, strict=True)
+        for each in missing
+    )
+    skips = (each.position >= snapshot.frames[each.stream & 1] for each in crossing.skipped)
+    return not (lost or any(skips))
 
 
 def stitch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dissectors.conversation.events import (
     SIZE_BYTES,
@@ -39,8 +39,8 @@ from dissectors.conversation.resync import Requests
 from dissectors.conversation.sasl import TokenPhase, first_token, handshake_mechanism
 from dissectors.headers import CONTROLLED_SHUTDOWN
 
-#: client IDs remembered per connection; real clients use one
-_MAX_CLIENT_IDS = 64
+#: client IDs remembered per connection, the first ones; real clients use one
+MAX_CLIENT_IDS = 64
 
 _LARGEST_SIZE = 2**31 - 1
 
@@ -69,9 +69,11 @@ class ClientHalf(Half):
         super().__init__(emit, limits, pairing, tokens, state)
         self._known = {key: last for key, (_, last) in versions.items()}
         self._believed = ceilings(versions)
+        self._texts: dict[bytes, str] = {}
         self._client_ids: dict[bytes, str] = {}
+        """The first client IDs, in the form in which a table of exchanges keeps them."""
         self._odd_ids: set[bytes] = set()
-        """Those that are no text, in the form in which a table of exchanges keeps them."""
+        """Those of them that are no text."""
         self._last_id: int | None = None
         self._odd_before = False
 
@@ -117,7 +119,7 @@ class ClientHalf(Half):
         buffer = self.buffer
         data, offset, base = buffer.join(), buffer.offset, buffer.base
         end = len(data)
-        header, known, client_ids = REQUEST_START, self._known, self._client_ids
+        header, known, texts = REQUEST_START, self._known, self._texts
         largest = min(self.limits.max_request_size, self.limits.max_frame)
         max_pending = self.limits.max_pending_requests
         emit, pairing = self.emit, self.pairing
@@ -137,7 +139,7 @@ class ClientHalf(Half):
                 break
             if length > 0:
                 raw = data[offset + 14 : name_stop]
-                client_id = client_ids.get(raw)
+                client_id = texts.get(raw)
                 if client_id is None:
                     client_id = self._remember(raw)
             else:
@@ -224,8 +226,16 @@ class ClientHalf(Half):
     def recall(self, request: RequestFrame) -> None:
         """Take note of a request that another reader has framed."""
         self._last_id = request.correlation_id
-        if request.client_id:
-            self._remember(request.client_id.encode())
+
+    @property
+    def client_ids(self) -> list[str]:
+        """The client IDs that are remembered, in the order in which they came."""
+        return list(self._client_ids.values())
+
+    def remember(self, client_ids: Iterable[str]) -> None:
+        """Take note of client IDs that another reader has met."""
+        for client_id in client_ids:
+            self._remember(client_id.encode())
 
     def handshake_answered(self, accepted: bool) -> None:
         """Go on as the response to SaslHandshake v0 says."""
@@ -360,14 +370,17 @@ class ClientHalf(Half):
         return RequestFrame(start, end, payload, correlation_id, key, version, client_id)
 
     def _remember(self, raw: bytes) -> str:
-        """Return the client ID as text."""
-        if len(self._client_ids) >= _MAX_CLIENT_IDS:
-            self._client_ids.clear()
-            self._odd_ids.clear()
-        text = self._client_ids.setdefault(raw, raw.decode("utf-8", "replace"))
-        # a replacement character may be what a table of exchanges made of bytes that are no UTF-8
-        if not text.isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
-            self._odd_ids.add(as_shown(raw))
+        """Return the client ID as text; it proves requests of this connection from now on."""
+        if len(self._texts) >= MAX_CLIENT_IDS:
+            self._texts.clear()
+        text = self._texts.setdefault(raw, raw.decode("utf-8", "replace"))
+        shown = as_shown(raw)
+        # the first ones, not the latest: those are the same whoever reads the connection from where to where
+        if shown not in self._client_ids and len(self._client_ids) < MAX_CLIENT_IDS:
+            self._client_ids[shown] = text
+            # a replacement character may be what a table of exchanges made of bytes that are no UTF-8
+            if not text.isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
+                self._odd_ids.add(shown)
         return text
 
     # -- judgement ---------------------------------------------------------------------------------------------

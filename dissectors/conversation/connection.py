@@ -36,11 +36,13 @@ class Standing:
     :ivar positions: stream positions of the next frame of each side
     :ivar unread: the bytes seen of that frame
     :ivar in_flight: requests that wait for their response, in order
+    :ivar client_ids: the first client IDs, in order
     """
 
     positions: tuple[int, int]
     unread: tuple[bytes, bytes]
     in_flight: list[RequestFrame]
+    client_ids: list[str]
 
 
 class Conversation:
@@ -81,6 +83,7 @@ class Conversation:
         silent: Iterable[int] = (),
         latest: RequestFrame | None = None,
         last_answer: int | None = None,
+        client_ids: Iterable[str] = (),
     ) -> None:
         """Begin where another reader left off: both sides in step, and these requests sent but not yet answered.
 
@@ -91,7 +94,9 @@ class Conversation:
         :param silent: correlation IDs of the latest requests that need no response
         :param latest: the latest request; what is known of it helps to find the next one after a loss
         :param last_answer: correlation ID of the latest response
+        :param client_ids: the first client IDs of the connection; they help as well
         """
+        self._client.remember(client_ids)
         self._pairing.silent.extend(silent)
         for half, position in ((self._client, positions[0]), (self._broker, positions[1])):
             if (
@@ -122,6 +127,7 @@ class Conversation:
             (self._client.buffer.position, self._broker.buffer.position),
             (self._client.buffer.rest(), self._broker.buffer.rest()),
             in_flight,
+            self._client.client_ids,
         )
 
     # -- in ----------------------------------------------------------------------------------------------------

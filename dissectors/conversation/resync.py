@@ -164,9 +164,9 @@ class Requests:
 
     :ivar known: highest known version by API key
     :ivar believed: highest version to believe by API key
-    :ivar client_ids: those seen on this connection
+    :ivar client_ids: the first ones of this connection, as :func:`as_shown` gives them
     :ivar last_id: last correlation ID seen, None if none
-    :ivar odd_ids: of the client IDs those that are no text, as :func:`as_shown` gives them
+    :ivar odd_ids: of the client IDs those that are no text
     """
 
     known: Mapping[int, int]

@@ -181,6 +181,65 @@ def test_lost_packets_give_the_same_both_ways(seed: int, block_size: int) -> Non
         assert outcome(capture_of(Path(folder), kept, block_size)) == thorough
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.sampled_from((2, 3, 5, 100)),
+    share=st.sampled_from((0.0, 0.01, 0.05)),
+    block_size=st.sampled_from(BLOCKS),
+)
+def test_several_client_ids_give_the_same_both_ways(
+    seed: int, count: int, share: float, block_size: int
+) -> None:
+    """All that a connection used prove where its frames go on, and that a frame may be as large as it says."""
+    rng = Random(seed)
+    names = [*("app", "orders", "a\0b", "größe", None)[:count], *(f"client-{each}" for each in range(count))]
+    talk, huge = Talk(0), rng.random() < 0.3
+    for correlation_id in range(rng.randrange(5, 150)):
+        talk.ask(correlation_id, rng.randbytes(rng.choice((4, 4, 60))), client_id=rng.choice(names))
+        while talk.in_flight and rng.random() < 0.6:
+            talk.answer(rng.randbytes(rng.choice((0, 2, 40))))
+    if huge:
+        at = rng.choice([at for at, (asks, _) in enumerate(talk.messages) if asks])
+        talk.messages[at] = True, b"\x20" + talk.messages[at][1][1:]
+    records = packets(talk, rng, most=rng.choice((20, 100, 1448)))
+    kept = [record for record in records if rng.random() >= share]
+    with TemporaryDirectory() as folder:
+        thorough = outcome(capture_of(Path(folder), kept, block_size, Thorough))
+        assert outcome(capture_of(Path(folder), kept, block_size)) == thorough
+
+
+def test_a_request_without_a_client_id_in_its_header(tmp_path: Path) -> None:
+    """ControlledShutdown v0 (ControlledShutdownRequest.json): behind the correlation ID comes the broker's ID."""
+    talk = Talk(0)
+    for correlation_id in range(20):
+        talk.exchange(correlation_id)
+        talk.exchange(100 + correlation_id)
+        asked = bytes.fromhex("0000000c 0007 0000") + (100 + correlation_id).to_bytes(4) + b"\0\1\0\5"
+        talk.messages[-2] = True, asked
+        was = talk.exchanges[-1]
+        talk.exchanges[-1] = was._replace(api_key=7, version=0, client_id=None, request_size=len(asked))
+    whole_file(tmp_path, talk)
+
+
+def test_a_large_frame_of_a_client_id_that_was_not_the_latest(tmp_path: Path) -> None:
+    """Half a gigabyte is believed of a client ID that the connection used before. Found by fuzzing."""
+    talk = Talk(0)
+    talk.exchange(1, client_id="consumer-1")
+    talk.exchange(2, client_id="cnnsumer-1")
+    talk.ask(3, client_id="consumer-1")
+    talk.messages[-1] = True, b"\x20" + talk.messages[-1][1][1:]
+    for seed in range(5):
+        records = packets(talk, Random(seed), most=20)
+        found = exchanges(capture_of(tmp_path, records, kind=Thorough))
+        assert found[-1] == talk.exchanges[-1]._replace(
+            request_size=len(talk.messages[-1][1]) + 0x2000_0000,
+            flags=Flag.UNANSWERED | Flag.REQUEST_DAMAGED,
+        )
+        for block_size in (256, *BLOCKS):
+            assert exchanges(capture_of(tmp_path, records, block_size)) == found
+
+
 def test_bytes_in_front_of_a_gap_that_came_after_those_behind_it(tmp_path: Path) -> None:
     """Of a hole the beginning is sent again, too late; the rest never comes. Found by fuzzing."""
     talk = Talk(0)

@@ -58,6 +58,26 @@ def test_a_frame_may_come_in_as_many_batches_as_it_has_packets(tmp_path: Path) -
     assert exchange["response_size"] == len(_RESPONSE)
 
 
+def test_bytes_that_differed_before_their_frame_was_complete(tmp_path: Path) -> None:
+    """The frame says so though its end comes in another batch."""
+    made = Conversation()
+    made.handshake()
+    made.send(0, _REQUEST, ack=0)
+    made.send(0, _RESPONSE[:5], ack=len(_REQUEST), from_client=False)
+    made.send(0, b"other", ack=len(_REQUEST), from_client=False)
+    for at in range(5, len(_RESPONSE), 5):
+        made.send(at, _RESPONSE[at : at + 5], ack=len(_REQUEST), from_client=False)
+    path = tmp_path / "talk.pcap"
+    path.write_bytes(pcap([Record(each.frame, T0 + at * MS) for at, each in enumerate(made.records)]))
+    expected = one_reading(path)
+    assert "conflicting" in expected[0]["flags"]
+    batches = Batches()
+    for each in cut(path, 3, tmp_path / "cut"):  # handshake; request, and both copies; the rest
+        batches.read(each)
+    compare(batches, expected)
+    assert len(batches.exchanges) == 1
+
+
 def test_nothing_is_carried_of_connections_that_are_over(tmp_path: Path) -> None:
     path = tmp_path / "talk.pcap"
     records = talk(end=True)

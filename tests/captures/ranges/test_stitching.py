@@ -93,6 +93,50 @@ def test_bytes_that_come_again_in_a_later_range(later: int, differs: bool, tmp_p
     same([path], 1_500, 4_000, expected=expected, block=300)
 
 
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("size", [4_000, 6_000, 9_000])
+def test_bytes_that_come_again_before_their_frame_is_complete(size: int, asks: bool, tmp_path: Path) -> None:
+    """The range with both copies does not have the end of the frame, and that with the end does not see them differ."""
+    talk = ordinary(2)
+    talk.ask(500, body=bytes(12_000 if asks else 4))
+    talk.answer(bytes(4 if asks else 12_000))
+    for correlation_id in range(600, 640):
+        talk.exchange(correlation_id)
+    records = packets(talk, Random(1))
+    first = next(at for at, each in enumerate(records) if bytes(1_000) in each.frame)
+    again = bytearray(records[first + 1].frame)
+    again[-3] ^= 1
+    records.insert(first + 2, Record(bytes(again)))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([*spaced(records)], nano=True))
+    expected = one_reading([path])
+    (marked,) = [each for each in expected.exchanges if b"conflicting" in each]
+    assert b'"correlation_id":500' in marked
+    same([path], size, expected=expected, block=300)
+
+
+@pytest.mark.parametrize("size", [2_000, 5_000])
+@pytest.mark.parametrize("share", [0, 0.03])
+def test_a_client_id_that_only_earlier_ranges_have_seen(size: int, share: float, tmp_path: Path) -> None:
+    """It proves where frames go on behind a loss, and how large they may be, wherever the edges are."""
+    rng = Random(3)
+    talk = ordinary(5)
+    for correlation_id in range(100, 200):
+        talk.exchange(correlation_id, client_id="other", body=bytes(correlation_id % 7 * 20))
+    for correlation_id in range(300, 304):
+        talk.exchange(correlation_id, client_id="app")
+    talk.ask(400, client_id="other")
+    talk.ask(401, client_id="app", body=bytes(9_000))
+    if not share:
+        talk.messages[-1] = True, b"\x20" + talk.messages[-1][1][1:]
+    path = tmp_path / "a.pcap"
+    records = [each for each in packets(talk, rng, most=200) if rng.random() >= share]
+    path.write_bytes(pcap([*spaced(records)], nano=True))
+    expected = one_reading([path])
+    assert len(expected.exchanges) > 80
+    same([path], size, expected=expected, block=300)
+
+
 @pytest.mark.parametrize("size", [1_000, 2_500, 6_000])
 def test_a_late_answer_to_a_request_that_needs_none(size: int, tmp_path: Path) -> None:
     talk = ordinary(10)

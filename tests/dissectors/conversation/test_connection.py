@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import pytest
+
 from dissectors.apis import version_limits
 from dissectors.conversation import Conversation, Damage, Limits, Outcome, RequestSeen, Side, State
+from dissectors.conversation.client import MAX_CLIENT_IDS
 from tests.dissectors.conversation.streams import (
     API_VERSIONS,
     CONTROLLED_SHUTDOWN,
     FETCH,
+    VERSIONS,
     Playbook,
     brief,
     frame,
@@ -41,6 +45,29 @@ def test_frames_know_their_place_header_and_payload() -> None:
     assert exchange.response.damage is None
     assert (exchange.response.start, exchange.response.size) == (0, 7)
     assert exchange.response.side is Side.BROKER
+
+
+@pytest.mark.parametrize(
+    ("client_id", "known"), [("orders", True), ("a\0b", True), ("client-1", True), ("client-63", False)]
+)
+def test_all_client_ids_go_with_a_connection_to_another_reader(client_id: str, known: bool) -> None:
+    """Any of them proves a request behind a loss, not only the latest one's; the first ones are kept."""
+    names = ["orders", "a\0b", *(f"client-{number}" for number in range(MAX_CLIENT_IDS))]
+    play = Playbook()
+    for correlation_id, name in enumerate(names):
+        play.client(request(correlation_id, client_id=name)).broker(response(correlation_id))
+    standing = play.conversation.standing()
+    assert standing is not None
+    assert standing.client_ids == names[:MAX_CLIENT_IDS]
+    latest = [each.request for each in play.conversation.events() if isinstance(each, RequestSeen)][-1]
+    went_on = Conversation(VERSIONS)
+    went_on.resume(
+        standing.positions, [], latest=latest, last_answer=len(names) - 1, client_ids=standing.client_ids
+    )
+    for each in (play.conversation, went_on):
+        each.gap(Side.CLIENT, None, "lost")
+        each.receive(Side.CLIENT, noise(50) + request(len(names), client_id=client_id)[:-2])
+        assert each.state(Side.CLIENT) is (State.FRAMES if known else State.LOST)
 
 
 def test_short_input_means_more_is_needed() -> None:
