@@ -392,7 +392,9 @@ class Plane:
         if step:
             self.inspection.clock_set(step)
             how = "forward" if step > 0 else "back"
-            self.reports.warn(f"the system clock was set {how} by {abs(step) / 1e9:.3f} s: so were the times recorded")
+            self.reports.warn(
+                f"the system clock was set {how} by {abs(step) / 1e9:.3f} s: so were the times recorded"
+            )
 
 
 def _who(peers: Peers) -> str:
