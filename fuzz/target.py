@@ -14,6 +14,7 @@ RESIDENT_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss: g
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 FOUND = HERE / "found"
+OPEN = HERE / "open"
 
 #: names of all targets, in the order in which ``all`` runs them
 NAMES = (
@@ -93,7 +94,15 @@ def load(name: str) -> Target:
 
 def kept(name: str) -> list[Path]:
     """Return the files of a target's corpus and of what it has found."""
-    folders = (CORPUS / name, FOUND / name)
+    return _files(CORPUS / name, FOUND / name)
+
+
+def known(name: str) -> list[Path]:
+    """Return the files that break a target and are not mended."""
+    return _files(OPEN / name)
+
+
+def _files(*folders: Path) -> list[Path]:
     return sorted(
         path for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file()
     )

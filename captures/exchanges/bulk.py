@@ -14,13 +14,14 @@ Both ways give the same exchanges; a property test holds them to it.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.exchanges.framing import Before, Bools, Carry, Frames, Framing, Int64s, Standing
+from captures.exchanges.framing import SIZE_BYTES, Before, Bools, Carry, Frames, Framing, Int64s, Standing
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
 from dissectors.conversation.client import MAX_CLIENT_IDS
@@ -308,15 +309,25 @@ class BulkPairing:
         return connection[order], correlation_id[order], which[order]
 
     def _out_of_step(self, memory: Memory, requests: Frames, parsed: _Heads, responses: Frames) -> set[int]:
-        """Connections whose responses do not carry the correlation IDs of their requests, in order."""
+        """Connections whose responses do not carry the correlation IDs of their requests, in order.
+
+        So do those of which a response has only begun that is not the next one due: whether these bytes are a frame
+        at all is judged by what was asked until they came, which only the thorough way knows.
+        """
         connection, expected_id, _ = self._expected(requests, parsed)
-        answering = responses.stream >> 1
+        begun = [
+            (stream >> 1, struct.unpack_from(">i", head, SIZE_BYTES)[0])
+            for stream, head in self._framing.begun
+            if stream & 1 != self._client_direction[stream >> 1] and len(head) >= _RESPONSE_HEAD.itemsize
+        ]
+        begun_of, begun_id = np.array(begun, np.int64).reshape(-1, 2).T
+        answering = np.append(responses.stream >> 1, begun_of)
         place = _nth_of(connection, answering)
         unasked = place < 0
         correlation_id = memory.gather(_RESPONSE_HEAD, responses.head)["correlation_id"]
         wrong = unasked.copy()
         asked = ~unasked
-        wrong[asked] = expected_id[place[asked]] != correlation_id[asked]
+        wrong[asked] = expected_id[place[asked]] != np.append(correlation_id, begun_id)[asked]
         return set(answering[wrong].tolist())
 
     def _commit(self, requests: Frames, parsed: _Heads, responses: Frames) -> None:

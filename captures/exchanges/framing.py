@@ -33,7 +33,8 @@ class Carry(NamedTuple):
 
     :ivar head: its first bytes, at most :data:`HEAD_BYTES`
     :ivar have: how many of its bytes have been seen
-    :ivar marks: stream positions of the segments with them, and their capture times, a pair of columns for each block
+    :ivar marks: stream positions of the segments with them, their capture times and packets, three columns for each
+        block
     """
 
     head: bytes
@@ -41,7 +42,7 @@ class Carry(NamedTuple):
     position: int
     packet: int
     time: int
-    marks: tuple[tuple[Int64s, Int64s], ...]
+    marks: tuple[tuple[Int64s, Int64s, Int64s], ...]
 
 
 class Standing(NamedTuple):
@@ -117,9 +118,9 @@ class _Run:
         """Return the row of an offset, which is one of [low, high)."""
         return bisect_right(self.end_list, offset, low, high)
 
-    def marks(self, low: int, high: int) -> tuple[Int64s, Int64s]:
-        """Return positions and times of some rows."""
-        return self.position[low:high], self.time[low:high]
+    def marks(self, low: int, high: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Return positions, times and packets of some rows."""
+        return self.position[low:high], self.time[low:high], self.packet[low:high]
 
     def bytes_at(self, offset: int, row: int, size: int) -> bytes:
         """Return bytes that may lie in several segments, from a row on."""
@@ -171,11 +172,13 @@ class Framing:
 
     :param least: smallest sizes of frames of streams, without the size field
     :param most: largest one believed
+    :ivar begun: the streams of the latest block at whose end a frame is unfinished, and the first bytes of that
     """
 
     def __init__(self, least: Callable[[Int64s], Int64s], most: int) -> None:
         self._least = least
         self._most = most
+        self.begun: list[tuple[int, bytes]] = []
         self._carries: dict[int, Carry] = {}
         self._ends = np.zeros(0, np.int64)
 
@@ -222,6 +225,7 @@ class Framing:
             easy &= ~np.isin(stream, list(self._carries))
         found = _Found()
         broken: set[int] = set()
+        self.begun = []
         for index in np.flatnonzero(~easy).tolist():
             number, low, high = int(stream[index]), int(edges[index]), int(edges[index + 1])
             carry = self._carries.pop(number, None)
@@ -231,6 +235,8 @@ class Framing:
             if not self._cut(run, number, (low, high), int(least[low]), carry, found):
                 broken.add(number)
                 found.forget(count)
+            elif (begun := self._carries.get(number)) is not None:
+                self.begun.append((number, begun.head))
         return _columns(run, found, np.flatnonzero(np.repeat(easy, np.diff(edges)))), broken, before
 
     def _cut(

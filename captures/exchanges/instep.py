@@ -2,7 +2,9 @@
 
 The reassembler hands out a stream up to the first hole, and what lies behind it once the hole is filled or given up.
 The other direction goes on meanwhile, so that responses would come before their requests, and pairs would depend on
-where the blocks of a capture end. Here, what was captured after the first waiting packet waits with it.
+where the blocks of a capture end. Here, what was captured after the first waiting packet waits with it: also what has
+filled a part of the hole, or it would be read before what the other direction sent earlier. So whatever is handed on
+was captured before everything that is still to come, and the order of both directions is the same for any blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class _Held(NamedTuple):
 
 
 class InStep:
-    """Holds back segments and gaps of streams whose peer is stalled."""
+    """Holds back segments and gaps of connections of which a direction is stalled."""
 
     def __init__(self) -> None:
         self._held: _Held | None = None
@@ -67,16 +69,19 @@ class InStep:
     ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         stream, position, number = rows[0], rows[1], rows[_ROWS.index("number")]
         go, gaps_go = np.ones(len(stream), np.bool_), np.ones(len(gaps[0]), np.bool_)
+        since: dict[int, int] = {}
         for stalled, first in waiting.items():
-            low, high = np.searchsorted(stream, (stalled ^ 1, (stalled ^ 1) + 1)).tolist()
-            later = np.flatnonzero(number[low:high] > first)
+            since[stalled >> 1] = min(first, since.get(stalled >> 1, first))
+        for mine in sorted(2 * connection + direction for connection in since for direction in (0, 1)):
+            low, high = np.searchsorted(stream, (mine, mine + 1)).tolist()
+            later = np.flatnonzero(number[low:high] > since[mine >> 1])
             if len(later):
                 cut = low + int(later[0])
                 go[cut:high] = False
                 # a loss shows when the next packet comes, a cut packet at once
                 gap_stream, gap_position, missing, cause = gaps
                 before = gap_position + missing < position[cut] + (cause == GapCause.SNAPLEN)
-                gaps_go &= (gap_stream != stalled ^ 1) | before
+                gaps_go &= (gap_stream != mine) | before
         if not go.all():
             self._held = _Held([column[~go] for column in rows], [column[~gaps_go] for column in gaps])
         return [column[go] for column in rows], [column[gaps_go] for column in gaps]

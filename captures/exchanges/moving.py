@@ -85,7 +85,7 @@ class StreamState:
         """Return the same with positions and packet numbers that count from elsewhere."""
         carry = self.carry
         if carry is not None:
-            marks = tuple((position + distance, time) for position, time in carry.marks)
+            marks = tuple((at + distance, time, packet + packets) for at, time, packet in carry.marks)
             carry = carry._replace(
                 position=carry.position + distance, packet=carry.packet + packets, marks=marks
             )

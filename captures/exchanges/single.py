@@ -86,10 +86,12 @@ class _Marks:
         at = max(bisect_right(self._positions, position) - 1, 0)
         return self._times[at], self._packets[at]
 
-    def since(self, position: int) -> tuple[Int64s, Int64s]:
-        """Return the positions and times of the stretches from that with the byte at ``position`` on."""
+    def since(self, position: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Return positions, times and packets of the stretches from that with the byte at ``position`` on."""
         at = max(bisect_right(self._positions, position) - 1, 0)
-        return np.array(self._positions[at:], np.int64), np.array(self._times[at:], np.int64)
+        columns = self._positions, self._times, self._packets
+        one, two, three = (np.array(column[at:], np.int64) for column in columns)
+        return one, two, three
 
     def forget(self, before: int) -> None:
         """Drop what lies before a position that nobody will ask for again."""
@@ -196,15 +198,17 @@ class SingleConnection:
         )
 
     def _read_again(self, direction: int, carry: Carry) -> Iterator[Piece]:
-        """Yield bytes that were seen before, packet by packet, so that each keeps its capture time."""
+        """Yield bytes that were seen before, packet by packet, so that each keeps its capture time and packet.
+
+        What looked like one unfinished frame may turn out to be none, and others to begin in it.
+        """
         stream, index = 2 * self.connection + direction, self._index
-        marked, times = (np.concatenate(columns) for columns in zip(*carry.marks, strict=True))
+        marked, times, packets = (np.concatenate(columns) for columns in zip(*carry.marks, strict=True))
         found = index.pieces(stream, carry.position, carry.position + carry.have)
         for position, offset, length in zip(*(column.tolist() for column in found), strict=True):
             data = index.source.read_or_zeros(offset, length)
-            time = int(times[np.searchsorted(marked, position, "right") - 1])
-            # only one frame begins in them, and it is known in which packet
-            yield Piece(direction, position, time, carry.packet, data)
+            mark = int(np.searchsorted(marked, position, "right")) - 1
+            yield Piece(direction, position, int(times[mark]), int(packets[mark]), data)
 
     def feed(self, rest: Rest, *, to_the_end: bool = False) -> Handover | None:
         """Take what is left of this connection in a block, or as much of it as is out of the ordinary.

@@ -115,10 +115,13 @@ class Conversation:
     def standing(self) -> Standing | None:
         """Return where the conversation stands, if it may be left to another reader that knows only plain frames.
 
-        None while a side is out of step or speaks anything but frames, and while a loss leaves the pairing uncertain.
+        None while a side is out of step or speaks anything but frames, while a whole frame waits for what confirms
+        it, and while a loss leaves the pairing uncertain.
         """
         halves = self._client, self._broker
         if self._broker.waits or any(half.state is not State.FRAMES for half in halves):
+            return None
+        if any(half.holds_frame for half in halves):
             return None
         if self._pairing.queue.with_loss:
             return None

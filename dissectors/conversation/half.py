@@ -353,6 +353,17 @@ class Half:
         return True
 
     @property
+    def holds_frame(self) -> bool:
+        """Whether a whole frame is in the buffer, where it waits for what confirms it; for state FRAMES."""
+        buffer = self.buffer
+        if buffer.available < SIZE_BYTES:
+            return False
+        head = buffer.data[buffer.offset : buffer.offset + SIZE_BYTES]
+        if len(head) < SIZE_BYTES:  # only then: to join a long frame's segments costs a copy of it
+            head = buffer.rest()[:SIZE_BYTES]
+        return buffer.available >= SIZE_BYTES + int.from_bytes(head, "big", signed=True)
+
+    @property
     def lost_why(self) -> str:
         """Why the state is LOST."""
         return self._lost_why

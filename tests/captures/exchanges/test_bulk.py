@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from captures.exchanges import Capture, Flag
 from captures.exchanges.bulk import _nth_of
 from captures.packets import SegmentBlock
-from tests.captures.exchanges.talk import Talk, capture_of, exchanges, packets
+from dissectors.conversation.broker import NOT_A_RESPONSE
+from tests.captures.exchanges.talk import Talk, Thorough, capture_of, exchanges, outcome, packets
+from tests.captures.packets.kit import Conversation
 from tests.dissectors.conversation import streams
 
 
@@ -95,6 +97,32 @@ def test_a_size_that_no_frame_has(tmp_path: Path) -> None:
         capture = capture_of(tmp_path, records, block_size)
         assert exchanges(capture) == talk.exchanges
         assert capture.foreign[0].startswith("TLS")
+
+
+@pytest.mark.parametrize("block_size", [256, 600, 1 << 22])
+def test_a_response_that_began_before_it_could_be_one(tmp_path: Path, block_size: int) -> None:
+    """Bytes that read as a response of 32 MiB to nobody are none, whatever is asked later. Found by fuzzing.
+
+    What follows them is looked for by what was asked until then, and of a whole block more was asked.
+    """
+    wire, asked, answered = Conversation(), b"", b""
+    wire.handshake()
+    # a size of 0x02000006 and a correlation ID that nobody uses, then two answers before their requests
+    messages = [
+        (True, streams.request(1)),
+        (False, streams.response(1)),
+        (False, bytes.fromhex("0200000600000803")),
+        (True, streams.request(2) + streams.request(3)),
+        *((False, streams.response(each)) for each in (3, 4, 5)),
+        *((True, streams.request(each)) for each in (4, 5)),
+    ]
+    for from_client, data in messages:
+        mine, peer = (asked, answered) if from_client else (answered, asked)
+        wire.send(len(mine), data, ack=len(peer), from_client=from_client)
+        asked, answered = (asked + data, answered) if from_client else (asked, answered + data)
+    thorough = outcome(capture_of(tmp_path, wire.records, kind=Thorough))
+    assert any(NOT_A_RESPONSE in skipped for skipped in thorough[1])
+    assert outcome(capture_of(tmp_path, wire.records, block_size)) == thorough
 
 
 def test_head_bytes_that_end_inside_the_head(tmp_path: Path) -> None:

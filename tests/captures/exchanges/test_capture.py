@@ -21,8 +21,10 @@ from tests.captures.exchanges.talk import (
     outcome,
     packets,
     random_talk,
+    rows,
 )
 from tests.captures.packets.kit import Conversation
+from tests.dissectors.conversation import streams
 from tests.dissectors.conversation.streams import SASL_HANDSHAKE
 from tests.reference import captures_dir, needs_reference
 
@@ -371,3 +373,42 @@ def test_real_captures_both_ways_and_in_small_blocks(group: int) -> None:
             if outcome(other) != outcome(whole):
                 differing.append((path.name, block_size, kind.__name__))
     assert not differing
+
+
+@pytest.mark.parametrize("block_size", [256, 400, 1000])
+def test_an_answer_and_bytes_of_a_hole_that_come_behind_it(tmp_path: Path, block_size: int) -> None:
+    """Two bytes of the first request come behind the answer to it, and its others never.
+
+    Either is read in the order of capture, also where blocks end between them. Found by fuzzing.
+    """
+    asked = [streams.request(each, b"x" * 20) for each in range(1, 8)]
+    sent, start = b"".join(asked), len(asked[0])
+    wire = Conversation()
+    wire.handshake()
+    wire.send(start, asked[1])
+    wire.send(0, streams.response(1), ack=start + len(asked[1]), from_client=False)
+    wire.send(0, sent[:2])
+    for at in range(start + len(asked[1]), len(sent), 7):
+        wire.send(at, sent[at : at + 7])
+    whole = outcome(capture_of(tmp_path, wire.records))
+    assert [row["correlation_id"] for row in whole[0]] == [2, 3, 4, 5, 6, 7]
+    assert outcome(capture_of(tmp_path, wire.records, block_size)) == whole
+
+
+@pytest.mark.parametrize("block_size", [256, 400, 1000])
+def test_frames_inside_of_what_looked_like_one(tmp_path: Path, block_size: int) -> None:
+    """A size of 128 MiB is believed until the request's version is seen: the frames behind it keep their packets."""
+    asked = [streams.request(each, b"x" * 20) for each in range(1, 8)]
+    asked[2] = b"\x08" + asked[2][1:6] + b"\x7f" + asked[2][7:]
+    wire, at = Conversation(), 0
+    wire.handshake()
+    for request in asked:
+        for piece in (request[:9], request[9:]):
+            wire.send(at, piece)
+            at += len(piece)
+    for capture in (
+        capture_of(tmp_path, wire.records, block_size),
+        capture_of(tmp_path, wire.records, block_size, Thorough),
+    ):
+        found = {row["correlation_id"]: row["packet"] for row in rows(capture)}
+        assert [found[each] for each in (1, 2, 5, 6, 7)] == [4, 6, 12, 14, 16]

@@ -66,6 +66,16 @@ def test_what_came_after_the_waiting_packet_waits(cause: GapCause) -> None:
     assert content(step.feed(block([(0, 20, 10)]), {})) == [(0, 20)]
 
 
+def test_what_fills_a_part_of_the_hole_waits_for_what_the_other_direction_sent_earlier() -> None:
+    """Packet 5 of stream 0 waits, packet 6 of stream 1 with it; packet 9 brings the beginning of the hole."""
+    step = InStep()
+    assert content(step.feed(block([(1, 0, 6)]), {0: 5})) == []
+    assert content(step.feed(block([(0, 0, 9)]), {0: 5})) == []
+    given_up = step.feed(block([(0, 15, 5)], [(0, 10)]), {})
+    assert content(given_up) == [(0, 0), (0, 15), (1, 0)]
+    assert given_up.gaps.segment.tolist() == [1]
+
+
 @given(st.data())
 def test_nothing_is_lost_or_turned_around(data: st.DataObject) -> None:
     step, number, ends = InStep(), 0, [0, 0, 0, 0]

@@ -70,6 +70,21 @@ def test_all_client_ids_go_with_a_connection_to_another_reader(client_id: str, k
         assert each.state(Side.CLIENT) is (State.FRAMES if known else State.LOST)
 
 
+@pytest.mark.parametrize("cut", [1, 3, 500])
+def test_nobody_else_goes_on_while_a_whole_frame_waits_for_what_confirms_it(cut: int) -> None:
+    """Another reader takes what is unread for the beginning of one frame."""
+    play = Playbook().client(request(1)).broker(response(1))
+    doubtful = request(2, key=999)
+    for at in range(0, len(doubtful), cut):
+        assert play.conversation.standing() is not None
+        play.client(doubtful[at : at + cut])
+    assert play.conversation.standing() is None
+    play.client(request(3))
+    standing = play.conversation.standing()
+    assert standing is not None
+    assert (standing.unread, len(standing.in_flight)) == ((b"", b""), 2)
+
+
 def test_short_input_means_more_is_needed() -> None:
     play = Playbook()
     for byte in request(1):
