@@ -324,4 +324,4 @@ def test_links_within_the_page_lead_somewhere(book: performance.Book) -> None:
     anchors = {heading.anchor for heading in read.headings()}
     links = list(read.links())
     assert {f"#{slug(SECTIONS[name].title)}" for name in ("captures", "spark")} <= set(links)
-    assert {link.removeprefix("#") for link in links} <= anchors
+    assert {link[1:] for link in links if link.startswith("#")} <= anchors
