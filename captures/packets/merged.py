@@ -12,7 +12,7 @@ are not TCP count with the TCP packet that follows them in their file, or, behin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,7 @@ class _Cursor:
         assert self.block is not None
         rows = slice(self.row, stop)
         self.row = stop
-        columns: dict[str, Any] = {name: getattr(self.block, name)[rows] for name in _columns(self.block)}
+        columns: dict[str, Any] = {name: getattr(self.block, name)[rows] for name in PacketBlock.COLUMNS}
         return replace(self.block, **columns), self._keys[rows]
 
 
@@ -250,7 +250,7 @@ class JoinedReader:
             cursor.taken = int(part.number[-1])
         placed = [self._placed(cursor, part) for cursor, part in zip(cursors, parts, strict=True)]
         first = placed[0]
-        columns: dict[str, Any] = {name: getattr(first, name) for name in _columns(first)}
+        columns: dict[str, Any] = {name: getattr(first, name) for name in PacketBlock.COLUMNS}
         if len(placed) > 1:
             columns = {
                 name: np.concatenate([getattr(part, name) for part in placed])[order] for name in columns
@@ -284,10 +284,6 @@ class JoinedReader:
                 return number
         self.interfaces.append(interface)
         return len(self.interfaces) - 1
-
-
-def _columns(block: PacketBlock) -> list[str]:
-    return [each.name for each in fields(block) if isinstance(getattr(block, each.name), np.ndarray)]
 
 
 def _renumbered(waiting: dict[int, str], was: Int64s, now: Int64s) -> dict[int, str]:

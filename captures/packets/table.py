@@ -144,6 +144,21 @@ class PacketBlock:
     :ivar comments: pcapng packet comments by packet number, TCP or not
     """
 
+    COLUMNS: ClassVar[tuple[str, ...]] = (
+        "number",
+        "time",
+        "src",
+        "dst",
+        "seq",
+        "ack",
+        "flags",
+        "window",
+        "offset",
+        "length",
+        "captured",
+        "interface",
+    )
+    """All columns, in the order of their declaration."""
     PLACES: ClassVar[tuple[str, ...]] = ("offset",)
     """Columns that hold offsets in the source."""
 

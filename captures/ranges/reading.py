@@ -394,24 +394,8 @@ class RangeReading:
 
 def _rows_of(block: PacketBlock, rows: Int64s) -> PacketBlock:
     """Return some rows of a block, without the bytes in memory."""
-    columns = {name: getattr(block, name)[rows] for name in _COLUMNS}
+    columns = {name: getattr(block, name)[rows] for name in PacketBlock.COLUMNS}
     return PacketBlock(source=block.source, windows=(), addresses=block.addresses, **columns)
-
-
-_COLUMNS = (
-    "number",
-    "time",
-    "src",
-    "dst",
-    "seq",
-    "ack",
-    "flags",
-    "window",
-    "offset",
-    "length",
-    "captured",
-    "interface",
-)
 
 
 def packets_from(

@@ -18,20 +18,6 @@ from dissectors.records import Limits
 from fuzz.target import check
 from tests.captures.packets.kit import Read, read
 
-COLUMNS = (
-    "number",
-    "time",
-    "src",
-    "dst",
-    "seq",
-    "ack",
-    "flags",
-    "window",
-    "offset",
-    "length",
-    "captured",
-    "interface",
-)
 _LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
 _SMALL_BLOCKS = (256, 900, 3000)  # no block is smaller than the first
 
@@ -74,7 +60,7 @@ def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[Read, dict[str, 
 def _packets(path: Path, block_size: int) -> tuple[Read, dict[str, Any]]:
     got = read(path, block_size)
     connections = got.assembler.connections
-    found: dict[str, Any] = {name: got.column(name).tolist() for name in COLUMNS}
+    found: dict[str, Any] = {name: got.column(name).tolist() for name in PacketBlock.COLUMNS}
     text = cache(got.reader.addresses.text)
     for name in ("src", "dst"):  # endpoints are numbered as they are met, block by block
         found[name] = [text(endpoint) for endpoint in found[name]]
