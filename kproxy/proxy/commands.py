@@ -115,7 +115,7 @@ def _connection(plane: Plane, session: Session) -> dict[str, Any]:
         "broker": diagnosis.address(*peers.broker),
         "node_id": peers.node_id,
         "age_ns": round(session.age * 1e9),
-        "idle_ns": round(session.idle * 1e9),
+        "idle_ns": round(session.silent_for() * 1e9),
         "requests_in_flight": len(session.in_flight),
         "from_client": session.requests.received,
         "from_broker": session.responses.received,

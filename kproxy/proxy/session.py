@@ -107,7 +107,7 @@ class Session:
         """
         if first and self.peers.client_id is None and not self.requests.is_idle and self.age > first:
             return f"the first request did not come within {first:g} s"
-        if idle and self.idle > idle:
+        if idle and self.silent_for() > idle:
             return f"nothing was said for {idle:g} s"
         return ""
 
@@ -116,9 +116,8 @@ class Session:
         """Seconds since it began."""
         return self.plane.loop.time() - self._begun
 
-    @property
-    def idle(self) -> float:
-        """Seconds since something was said, counted from when that was first noticed here: it is asked every second.
+    def silent_for(self) -> float:
+        """Return seconds since something was said, from when that was first noticed here: it is asked every second.
 
         By the monotonic clock, and so not by the times of what was said, which are those of the clock on the wall.
         """
