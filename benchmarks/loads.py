@@ -104,13 +104,13 @@ def _known(key: int) -> Api:
     return known
 
 
-def request_frame(ask: Ask) -> bytes:
+def request_frame(ask: Ask, client_id: str = _CLIENT_ID) -> bytes:
     """Return a request with its header."""
     header = {
         "request_api_key": ask.key,
         "request_api_version": ask.version,
         "correlation_id": 0,
-        "client_id": _CLIENT_ID,
+        "client_id": client_id,
     }
     message = _known(ask.key).request
     built = RequestHeader[request_header_version(message, ask.version)].build(header)
@@ -163,16 +163,18 @@ def _records(size: int) -> bytes:
 
 
 def _produced(size: int) -> Callable[[Topic], Ask]:
-    def ask(to: Topic) -> Ask:
-        partition = {"index": 0, "records": _records(size)}
-        topic = {"name": to.name, "partition_data": [partition]}
-        body = {"transactional_id": None, "acks": -1, "timeout_ms": 30_000, "topic_data": [topic]}
-        return Ask(PRODUCE, 11, body)
-
-    return ask
+    return lambda to: produced(to, _records(size))
 
 
-def _acknowledged() -> Ask:
+def produced(to: Topic, records: bytes, acks: int = -1) -> Ask:
+    """Return a Produce of a batch to partition 0 of a topic."""
+    topic = {"name": to.name, "partition_data": [{"index": 0, "records": records}]}
+    body = {"transactional_id": None, "acks": acks, "timeout_ms": 30_000, "topic_data": [topic]}
+    return Ask(PRODUCE, 11, body)
+
+
+def acknowledged(to: Topic = Topic()) -> Ask:  # noqa: B008  # it is immutable
+    """Return the answer to a Produce that was taken."""
     partition = {
         "index": 0,
         "error_code": 0,
@@ -182,11 +184,12 @@ def _acknowledged() -> Ask:
         "record_errors": [],
         "error_message": None,
     }
-    responses = [{"name": Topic().name, "partition_responses": [partition]}]
+    responses = [{"name": to.name, "partition_responses": [partition]}]
     return Ask(PRODUCE, 11, {"responses": responses, "throttle_time_ms": 0})
 
 
-def _fetched(topic: Topic) -> Ask:
+def fetched(topic: Topic) -> Ask:
+    """Return a Fetch of partition 0 of a topic."""
     partition = {
         "partition": 0,
         "current_leader_epoch": -1,
@@ -209,7 +212,8 @@ def _fetched(topic: Topic) -> Ask:
     return Ask(FETCH, 17, body)
 
 
-def _records_fetched() -> Ask:
+def records_fetched(records: bytes) -> Ask:
+    """Return the answer to a Fetch that has a batch."""
     partition = {
         "partition_index": 0,
         "error_code": 0,
@@ -218,7 +222,7 @@ def _records_fetched() -> Ask:
         "log_start_offset": 0,
         "aborted_transactions": None,
         "preferred_read_replica": -1,
-        "records": _records(_LARGE),
+        "records": records,
     }
     responses = [{"topic_id": _ID, "partitions": [partition]}]
     body = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
@@ -243,8 +247,8 @@ LOADS = (
     Load(
         "fetch",
         "Fetch responses of 1 MB on one connection",
-        _fetched,
-        _records_fetched(),
+        fetched,
+        records_fetched(_records(_LARGE)),
         window=2,
         bulk=True,
     ),
@@ -252,7 +256,7 @@ LOADS = (
         "produce",
         "Produce requests of 1 MB on one connection",
         _produced(_LARGE),
-        _acknowledged(),
+        acknowledged(),
         window=2,
         bulk=True,
     ),
@@ -264,7 +268,7 @@ LOADS = (
         window=2,
         bulk=True,
     ),
-    Load("broker-bulk-fetch", "real broker: 1 MB fetched at a time", _fetched, window=2, bulk=True),
+    Load("broker-bulk-fetch", "real broker: 1 MB fetched at a time", fetched, window=2, bulk=True),
 )
 
 

@@ -13,26 +13,31 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from crc32c import crc32c
 
-from dissectors.apis import api
-from dissectors.headers import (
-    RequestHeader,
-    ResponseHeader,
-    request_header_version,
-    response_header_version,
+from benchmarks.loads import (
+    FETCH,
+    HEARTBEAT,
+    PRODUCE,
+    Ask,
+    Topic,
+    acknowledged,
+    fetched,
+    produced,
+    records_fetched,
+    request_frame,
+    response_frame,
 )
 from dissectors.records import Record, build_batch
 
-PRODUCE, FETCH, HEARTBEAT = 0, 1, 12
 VERSIONS = {PRODUCE: 11, FETCH: 17, HEARTBEAT: 4}
 
 SIDES = ("client", "broker")
 _CLIENT_ID = "soak-{:08d}"
-_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # some topic ID, as text
+_TOPIC = Topic("soak")
 _TIME_MS = 1_700_000_000_000
 _SIZE = struct.Struct(">i")
 _CRC = struct.Struct(">I")
@@ -174,31 +179,15 @@ def _value(connection: int, number: int, side: int, size: int) -> bytes:
 @cache
 def _request(kind: Message) -> _Template:
     batch = _batch(kind.size) if kind.key == PRODUCE else b""
-    version = VERSIONS[kind.key]
     name = _CLIENT_ID.format(0)
-    known = api(kind.key)
-    assert known is not None
-    header = {
-        "request_api_key": kind.key,
-        "request_api_version": version,
-        "correlation_id": 0,
-        "client_id": name,
-    }
-    payload = RequestHeader[request_header_version(known.request, version)].build(header)
-    payload += known.request[version].build(_asked(kind, batch))
-    frame = _SIZE.pack(len(payload)) + payload
+    frame = request_frame(_asked(kind, batch), name)
     return _with_batch(frame, 8, frame.index(name.encode()), batch, kind.size)
 
 
 @cache
 def _response(kind: Message) -> _Template:
     batch = _batch(kind.size) if kind.key == FETCH else b""
-    version = VERSIONS[kind.key]
-    known = api(kind.key)
-    assert known is not None
-    header = ResponseHeader[response_header_version(known.response, version)].build({"correlation_id": 0})
-    payload = header + known.response[version].build(_answered(kind, batch))
-    return _with_batch(_SIZE.pack(len(payload)) + payload, 4, 0, batch, kind.size)
+    return _with_batch(response_frame(_answered(kind, batch)), 4, 0, batch, kind.size)
 
 
 def _batch(size: int) -> bytes:
@@ -213,60 +202,21 @@ def _with_batch(frame: bytes, correlation_at: int, client_at: int, batch: bytes,
     return _Template(frame, correlation_at, client_at, value_at, size, (start, start + len(batch)))
 
 
-def _asked(kind: Message, batch: bytes) -> dict[str, Any]:
-    if kind.key == HEARTBEAT:
-        return {"group_id": "soak", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+def _asked(kind: Message, batch: bytes) -> Ask:
     if kind.key == PRODUCE:
-        topic = {"name": "soak", "partition_data": [{"index": 0, "records": batch}]}
-        return {"transactional_id": None, "acks": kind.acks, "timeout_ms": 30_000, "topic_data": [topic]}
-    partition = {
-        "partition": 0,
-        "current_leader_epoch": -1,
-        "fetch_offset": 0,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": 1 << 20,
-    }
-    return {
-        "max_wait_ms": 500,
-        "min_bytes": 1,
-        "max_bytes": 1 << 20,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{"topic_id": _ID, "partitions": [partition]}],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-    }
+        return produced(_TOPIC, batch, kind.acks)
+    if kind.key == FETCH:
+        return fetched(_TOPIC)
+    body = {"group_id": "soak", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+    return Ask(HEARTBEAT, VERSIONS[HEARTBEAT], body)
 
 
-def _answered(kind: Message, batch: bytes) -> dict[str, Any]:
-    if kind.key == HEARTBEAT:
-        return {"throttle_time_ms": 0, "error_code": 0}
+def _answered(kind: Message, batch: bytes) -> Ask:
     if kind.key == PRODUCE:
-        taken = {
-            "index": 0,
-            "error_code": 0,
-            "base_offset": 0,
-            "log_append_time_ms": -1,
-            "log_start_offset": 0,
-            "record_errors": [],
-            "error_message": None,
-        }
-        responses = [{"name": "soak", "partition_responses": [taken]}]
-        return {"responses": responses, "throttle_time_ms": 0}
-    given = {
-        "partition_index": 0,
-        "error_code": 0,
-        "high_watermark": 1,
-        "last_stable_offset": 1,
-        "log_start_offset": 0,
-        "aborted_transactions": None,
-        "preferred_read_replica": -1,
-        "records": batch,
-    }
-    responses = [{"topic_id": _ID, "partitions": [given]}]
-    return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
+        return acknowledged(_TOPIC)
+    if kind.key == FETCH:
+        return records_fetched(batch)
+    return Ask(HEARTBEAT, VERSIONS[HEARTBEAT], {"throttle_time_ms": 0, "error_code": 0})
 
 
 # ---------------------------------------------------------------- what is said
