@@ -51,6 +51,7 @@ _QUEUE = "4MB"  # of the tee: small, so that it overflows
 _INCOMPLETE = 3  # kproxy's exit code where bytes were not recorded
 _AWAY_S = 15.0  # a recorder or client that stands still, a disk that is full
 _HOUR_S = 3600
+_TELLING_S = 1200  # live views remember five minutes, which is the first quarter of so long
 _KILLS = 3  # of the recorder: it is started again some times only
 _CLIENTS = ("java", "confluent-kafka", "kafka-python", "aiokafka", "kafkajs")
 _PARTITIONS = 3
@@ -142,6 +143,9 @@ class Soak:
             self._go_on(time.monotonic() + self._seconds)
             courses = watch.end()
             self._finish()
+        if self._seconds < _TELLING_S:
+            click.echo(f"too short to tell whether memory stays: that takes {_TELLING_S // 60} minutes")
+            return
         click.echo("what stayed")
         for course in courses:
             with self._part(str(course)):
