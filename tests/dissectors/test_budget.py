@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from dissectors import budget
+from dissectors.budget import LIMITS, Budget, LimitReached, LimitSettingError, configure, limit
+
+
+@pytest.fixture(autouse=True)
+def defaults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(budget, "_in_force", {name: each.default for name, each in LIMITS.items()})
+    monkeypatch.setenv(budget.ENVIRONMENT, "")
+    yield
+    monkeypatch.delenv(budget.ENVIRONMENT, raising=False)
+
+
+def test_what_is_spent_is_missing_later() -> None:
+    mine = Budget("message_records")
+    mine.spend("message_records", LIMITS["message_records"].default - 1)
+    assert mine.left("message_records") == 1
+    mine.spend("message_records", 1)
+    with pytest.raises(LimitReached) as caught:
+        mine.spend("message_records", 1, "batch 3")
+    assert caught.value.limit == "message_records"
+    assert caught.value.reason == "batch 3 would go over the limit message_records (1,000,000 records)"
+    mine.give_back("message_records", 5)
+    assert mine.left("message_records") == 5
+
+
+def test_a_part_spends_what_the_whole_has() -> None:
+    configure(["message_bytes=100"])
+    whole = Budget("message_bytes")
+    first, second = Budget("batch_bytes", within=whole), Budget("batch_bytes", within=whole)
+    first.spend("message_bytes", 60)
+    assert second.left("message_bytes") == 40
+    second.spend("batch_bytes", 50)  # another limit
+    with pytest.raises(LimitReached):
+        second.spend("message_bytes", 41)
+    assert whole.left("message_bytes") == 40
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("7", 7), ("3K", 3000), ("2MiB", 2 << 20), ("1G", 10**9), ("5kb", 5000)]
+)
+def test_values(text: str, value: int) -> None:
+    configure([f"batch_bytes={text}"])
+    assert limit("batch_bytes") == value
+
+
+@pytest.mark.parametrize("setting", ["nothing=1", "batch_bytes", "batch_bytes=many", "batch_bytes=-1"])
+def test_wrong_settings_change_nothing(setting: str) -> None:
+    with pytest.raises(LimitSettingError):
+        configure(["message_records=5", setting])
+    assert limit("message_records") == 1_000_000
+
+
+def test_processes_inherit_limits() -> None:
+    configure(["message_records=5"])
+    code = "from dissectors.budget import limit; print(limit('message_records'), limit('batch_records'))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "5 1000000\n"
