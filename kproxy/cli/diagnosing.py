@@ -22,6 +22,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader
 from dissectors.knowledge import Knowledge
 from kproxy.cli.findings_text import FindingsText, verdict
 from kproxy.cli.notices import notice
+from kproxy.cli.printing import echo
 from kproxy.pace import Pace
 
 _EVERY = 1.0  # seconds between two looks at what was found
@@ -141,9 +142,10 @@ class DiagnosisBeside:
 
     def _tell_all(self) -> None:
         found = self._diagnosis.findings()
-        click.echo(f"\n{verdict(found)}", err=True)
+        echo(err=True)
+        echo(f"{verdict(found)}", err=True)
         for line in self._text.lines(found):
-            click.echo(line, err=True)
+            echo(line, err=True)
 
     @staticmethod
     def _decoded_again(reader: ExchangeReader, exchange: Exchange) -> Exchange:

@@ -23,8 +23,9 @@ from kproxy.cli.common import (
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import reading_options, showing_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
+from kproxy.cli.printing import echo, echo_lines, flush, json_output
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import Showing, echo, ended_by_signals, flush
+from kproxy.cli.showing import Showing, ended_by_signals
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -141,9 +142,9 @@ class Reading:
 
         self.clean = tally.clean(capture)
         for note in notes(capture):
-            click.echo(f"kproxy: {note}", err=True)
+            echo(f"kproxy: {note}", err=True)
         flush()
-        click.echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
+        echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
 
     # ------------------------------------------------------------ what to show
     def _counted(self, exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
@@ -191,9 +192,10 @@ class Reading:
         from captures.exchanges.parallel import in_parallel
 
         indexes = self.selecting.indexes(capture, reader)
+        out = json_output()
         with closing(in_parallel(reader, indexes, self._json_share)) as shares:
             for lines, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
-                sys.stdout.buffer.write(lines)
+                out.write(lines)
                 tally.merge(counted)
         if self.write is not None:
             self._shown = [reader.row(index) for index in indexes.tolist()]
@@ -216,13 +218,10 @@ class Reading:
             raise click.UsageError(f"there is no exchange {number}: the capture has {len(capture.table):,}")
         exchange = reader.exchange(number - 1)
         self._shown.append(exchange.row)
-        echo(Lines(None, self.showing.zone, color=self.showing.color).line(exchange))
+        echo(Lines(None, self.showing.zone, color=self.showing.color).line(exchange), wait=True)
         if exchange.request is exchange.response is None:  # raw SASL tokens have no fields
-            for line in exchange_tree(exchange, color=self.showing.color):
-                echo(line)
+            echo_lines(exchange_tree(exchange, color=self.showing.color))
             return
-        for line in traced_exchange(exchange):
-            echo(line)
-        for line in problem_lines(exchange):
-            echo(line)
+        echo_lines(traced_exchange(exchange))
+        echo_lines(problem_lines(exchange))
         self.clean = exchange.decoded_fully

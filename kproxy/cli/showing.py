@@ -13,6 +13,8 @@ from itertools import chain, islice
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kproxy.cli.printing import echo, echo_lines, json_output
+
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from kproxy.tui.session import Session
@@ -99,7 +101,7 @@ class Showing:
     def _print_json(self, exchanges: Iterable[Exchange]) -> None:
         from captures.export.jsonlines import write_json_lines
 
-        write_json_lines(exchanges, sys.stdout.buffer, text=self.text)
+        write_json_lines(exchanges, json_output(), text=self.text)
 
     def _print_lines(self, exchanges: Iterator[Exchange], *, live: bool) -> None:
         from kproxy.cli.lines import Lines
@@ -110,22 +112,11 @@ class Showing:
         sample = list(islice(exchanges, 1 if live else _SAMPLE))
         lines.fit(sample, more=live)
         if sample:
-            echo(lines.header(sample[0].time))
+            echo(lines.header(sample[0].time), wait=True)
         for exchange in chain(sample, exchanges):
-            echo(lines.line(exchange))
+            echo(lines.line(exchange), wait=True)
             if self.verbose:
-                for line in exchange_tree(exchange, color=self.color):
-                    echo(line)
-
-
-def echo(line: str) -> None:
-    """Print a line to standard output, where it may wait for others."""
-    sys.stdout.write(f"{line}\n")
-
-
-def flush() -> None:
-    """Let what was printed be seen."""
-    sys.stdout.flush()
+                echo_lines(exchange_tree(exchange, color=self.color))
 
 
 @contextmanager
