@@ -58,6 +58,51 @@ LIMITS: Mapping[str, Limit] = {
             "message",
             "records decoded from all batches of a message",
         ),
+        # the live proxy
+        Limit(
+            "brokers",
+            1_000,
+            "objects",
+            "process",
+            "brokers and controllers behind a live proxy; clients are told of more, at an address where nobody listens",
+        ),
+        Limit(
+            "addresses",
+            10_000,
+            "objects",
+            "message",
+            "addresses in one answer that a live proxy rewrites; a connection with a longer one is closed",
+        ),
+        Limit(
+            "elements",
+            100_000,
+            "objects",
+            "message",
+            "other array elements that are passed over to find them; a connection with more is closed",
+        ),
+        Limit(
+            "inspected_bytes",
+            256 * MIB,
+            "bytes",
+            "process",
+            "bytes of all frames that are being collected for rules and holds; one that would go over it passes "
+            "uninspected",
+        ),
+        Limit(
+            "rule_bytes",
+            4 * MIB,
+            "bytes",
+            "message",
+            "bytes of a frame, and of its records decompressed, that rules and holds look at; of a larger one they are "
+            "undecided, and it goes on",
+        ),
+        Limit(
+            "rule_records",
+            10_000,
+            "records",
+            "message",
+            "records of a frame that rules and holds look at; of a frame with more they are undecided, and it goes on",
+        ),
     )
 }
 

@@ -99,6 +99,7 @@ def _status(plane: Plane) -> dict[str, Any]:
             "from_brokers": counts.from_brokers + sum(each.responses.received for each in plane.sessions),
         },
         "brokers": len(list(plane.brokers)),
+        "refused_brokers": plane.brokers.refusals,
         "rewritten_responses": counts.rewritten,
         "escaped_addresses": counts.escaped,
         "recording": plane.recordings.status(),

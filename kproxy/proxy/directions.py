@@ -11,6 +11,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from captures.interventions import Change, Intervention, as_comment
+from dissectors.budget import LimitReached
 from dissectors.errors import DecodeError
 from kproxy.proxy.addresses import Rewritten
 from kproxy.proxy.framing import (
@@ -297,6 +298,10 @@ class Responses(Half):
         if rewrite is not None:
             try:
                 return rewrite(frame, self.plane.brokers.advertise)
+            except LimitReached as error:
+                self.plane.too_many_addresses(self.session.peers, due.api_key, due.version, str(error))
+                self.session.abort()
+                return Rewritten(b"", ())
             except DecodeError as error:
                 self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, str(error))
         return Rewritten(frame, ())

@@ -334,6 +334,12 @@ _VALUES = (
     _Value("received_bytes", "Bytes received.", ("bytes", "from_brokers"), "counter", ("sender", "broker")),
     _Value("brokers", "Brokers and controllers behind the proxy.", ("brokers",)),
     _Value(
+        "refused_brokers",
+        "Times that a broker was announced where there can be none, may be none, or as one too many.",
+        ("refused_brokers",),
+        "counter",
+    ),
+    _Value(
         "rewritten_responses",
         "Responses in which something was replaced.",
         ("rewritten_responses",),
