@@ -75,33 +75,34 @@ LIMITS: Mapping[str, Limit] = {
         ),
         Limit(
             "elements",
-            100_000,
+            50_000,
             "objects",
             "message",
-            "other array elements that are passed over to find them; a connection with more is closed",
+            "array elements of a frame that a live proxy looks into: rules and holds are undecided of one with more, "
+            "and it goes on; where addresses have to be found behind them, the connection is closed",
         ),
         Limit(
             "inspected_bytes",
             256 * MIB,
             "bytes",
             "process",
-            "bytes of all frames that are being collected for rules and holds; one that would go over it passes "
+            "bytes of all frames together that are collected for rules and holds; one that would go over it passes "
             "uninspected",
         ),
         Limit(
             "rule_bytes",
-            4 * MIB,
+            16 * MIB,
             "bytes",
             "message",
-            "bytes of a frame, and of its records decompressed, that rules and holds look at; of a larger one they are "
+            "decompressed bytes of the records of a frame that rules and holds look at; of one with more they are "
             "undecided, and it goes on",
         ),
         Limit(
             "rule_records",
-            10_000,
+            20_000,
             "records",
             "message",
-            "records of a frame that rules and holds look at; of a frame with more they are undecided, and it goes on",
+            "records of a frame that rules and holds look at; of one with more they are undecided, and it goes on",
         ),
     )
 }

@@ -57,6 +57,11 @@ class Route:
         return cls(to_fields(structs, paths))
 
     @classmethod
+    def through(cls, structs: Sequence[wire.Struct]) -> Route:
+        """Return the way to the end of what follows one another, past every array that cannot be skipped."""
+        return cls(through(structs, Pass(None)))
+
+    @classmethod
     def up_to(cls, structs: Sequence[wire.Struct], part: str) -> Route:
         """Return the way to the first byte of a top-level field of the last struct, or, for ``_tags``, of the tag
         section that closes it.

@@ -111,12 +111,13 @@ class _Wanted(Step):
 class _Units(Step):
     """Passes over what has a length of bytes, or of elements that are all as wide."""
 
-    __slots__ = ("_con", "_longest", "_short", "_unit")
+    __slots__ = ("_con", "_counts", "_longest", "_short", "_unit")
 
     def __init__(self, con: wire.Sized, unit: int, then: Step) -> None:
         super().__init__(then)
         self._con = con
         self._unit = unit
+        self._counts = isinstance(con, wire.Array)
         self._longest = con.longest if isinstance(con, wire.SizedLeaf) else wire.SizedLeaf.longest
         # compact lengths that need no second look: 0 is null, 128 and more go on in the next byte
         self._short = range(0 if con.nullable else 1, 128 if con.compact else 0)
@@ -129,6 +130,8 @@ class _Units(Step):
         length, pos = self._con.read_length(buf, pos)
         if length > self._longest:
             raise DecodeError(f"{self._con.kind} of {length} bytes, Kafka allows {self._longest}", pos)
+        if self._counts and walk.budget is not None and 0 < length * self._unit <= len(buf) - pos:
+            walk.budget.spend("elements", length, f"an array of {length:,}")
         return pos + max(length, 0) * self._unit, self.then
 
 

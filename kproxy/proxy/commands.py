@@ -102,6 +102,7 @@ def _status(plane: Plane) -> dict[str, Any]:
         "refused_brokers": plane.brokers.refusals,
         "rewritten_responses": counts.rewritten,
         "escaped_addresses": counts.escaped,
+        "uninspected_frames": counts.uninspected + plane.inspection.undecided,
         "recording": plane.recordings.status(),
         "rules": plane.inspection.applications,
     }

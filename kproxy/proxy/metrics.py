@@ -351,6 +351,12 @@ _VALUES = (
         ("escaped_addresses",),
         "counter",
     ),
+    _Value(
+        "uninspected_frames",
+        "Frames that rules or holds wanted to see, and that passed since they were too large or too costly.",
+        ("uninspected_frames",),
+        "counter",
+    ),
     _Value("tee_waiting_bytes", "Bytes that wait to be recorded.", ("recording", "waiting_bytes")),
     _Value(
         "tee_dropped_bytes",

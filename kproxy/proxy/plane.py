@@ -25,6 +25,7 @@ import msgspec
 
 from captures.interventions import as_comment
 from dissectors.apis import api_name
+from dissectors.budget import Budget
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker
 from kproxy.proxy.announced import Announced, network
@@ -68,6 +69,7 @@ class Counts:
     :ivar unreachable: connections for which no broker could be reached
     :ivar rewritten: responses in which an address was replaced, or a version lowered
     :ivar escaped: responses with a broker's own address that went to a client
+    :ivar uninspected: frames that rules or holds wanted to see, and that passed since they were too large
     :ivar from_clients: bytes, of connections that have ended
     :ivar from_brokers: likewise
     """
@@ -77,6 +79,7 @@ class Counts:
     unreachable: int = 0
     rewritten: int = 0
     escaped: int = 0
+    uninspected: int = 0
     from_clients: int = 0
     from_brokers: int = 0
 
@@ -86,6 +89,7 @@ class Plane:
 
     :ivar forwarding: whether anything is sent on at the moment
     :ivar detached: whether it goes on when the front is gone, and removes the run folder itself
+    :ivar inspected: what frames that are collected for rules and holds may take
     :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
     """
 
@@ -101,7 +105,9 @@ class Plane:
         self.inspection = Inspection(
             request_timeout=round(settings.client_timeout * 1e9),
             held=lambda count: reports.event("held", count=count),
+            tell=reports.warn,
         )
+        self.inspected = Budget("inspected_bytes")
         self.inspector: Inspector = self.inspection
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
         self.listeners: list[Listener] = []
@@ -318,8 +324,15 @@ class Plane:
         name = f"{api_name(api_key)} v{version}"
         self.reports.warn(f"a response to {name} for {_who(peers)} was not rewritten: {why}", about=name)
 
-    def too_many_addresses(self, peers: Peers, api_key: int, version: int, why: str) -> None:
-        """Take note of a response that names more brokers than can be, and did not go on."""
+    def not_inspected(self, api_key: int, size: int, why: str) -> None:
+        """Take note of a frame that rules or holds wanted to see, and that passes."""
+        self.counts.uninspected += 1
+        self.reports.warn(
+            f"a frame of {api_name(api_key)} with {size:,} bytes passed uninspected: {why}", about=why
+        )
+
+    def not_collected(self, peers: Peers, api_key: int, version: int, why: str) -> None:
+        """Take note of a response that is too much to look for addresses in, and so did not go on."""
         name = f"{api_name(api_key)} v{version}"
         self.reports.warn(
             f"a connection of {_who(peers)} was closed at a response to {name}: {why}", about=why
