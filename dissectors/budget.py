@@ -69,6 +69,52 @@ LIMITS: Mapping[str, Limit] = {
             "line",
             "characters of a line on standard error; it is cut there",
         ),
+        # the live proxy
+        Limit(
+            "brokers",
+            1_000,
+            "objects",
+            "process",
+            "brokers and controllers behind a live proxy; clients are told of more, at an address where nobody listens",
+        ),
+        Limit(
+            "addresses",
+            10_000,
+            "objects",
+            "message",
+            "addresses in one answer that a live proxy rewrites; a connection with a longer one is closed",
+        ),
+        Limit(
+            "elements",
+            50_000,
+            "objects",
+            "message",
+            "array elements of a frame that a live proxy looks into: rules and holds are undecided of one with more, "
+            "and it goes on; where addresses have to be found behind them, the connection is closed",
+        ),
+        Limit(
+            "inspected_bytes",
+            256 * MIB,
+            "bytes",
+            "process",
+            "bytes of all frames together that are collected for rules and holds; one that would go over it passes "
+            "uninspected",
+        ),
+        Limit(
+            "rule_bytes",
+            16 * MIB,
+            "bytes",
+            "message",
+            "decompressed bytes of the records of a frame that rules and holds look at; of one with more they are "
+            "undecided, and it goes on",
+        ),
+        Limit(
+            "rule_records",
+            20_000,
+            "records",
+            "message",
+            "records of a frame that rules and holds look at; of one with more they are undecided, and it goes on",
+        ),
     )
 }
 

@@ -85,7 +85,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self._names: dict[str, Any] = {**_READS, "each": _each, "element": _element}
-        self._names |= {"batches_of": reads.shown_batches, "embedded_values": reads.embedded_values}
+        self._names |= {"batches_of": reads.batches_of, "embedded_values": reads.embedded_values}
         self._functions: list[str] = []
         self._count = 0
 
@@ -195,7 +195,7 @@ class _Writer:
             key = self._constant(step)
             found = f"{holder}.get({key}) if {holder}.__class__ is dict else None"
             if number == path.records_at:
-                found = f"batches_of({found})"
+                found = f"batches_of({found}, c)"
             each = f"each({found})" if index is None else f"element({found}, {index})"
             lines.append(f"{'    ' * depth}for b{number} in {each}:")
             holder = f"b{number}"

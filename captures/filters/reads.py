@@ -167,6 +167,13 @@ def shown_batches(value: Any, *, records: bool = True) -> list[dict[str, Any]]:
 _HEADERS = RecordValues(payload="none")
 
 
+def batches_of(value: Any, context: Context, *, records: bool = True) -> list[dict[str, Any]]:
+    """Return a records field as a list of batches, read as the context says."""
+    if context.records is not None and value and isinstance(value, bytes):
+        return context.records(value, records)
+    return shown_batches(value, records=records)
+
+
 def batches(exchange: Exchange, context: Context, *, records: bool = True) -> Iterator[dict[str, Any]]:
     """Record batches of request and response.
 
@@ -174,17 +181,17 @@ def batches(exchange: Exchange, context: Context, *, records: bool = True) -> It
     """
     for key, version, body, side in _bodies(exchange):
         for value in record_fields(key, version, body, side):
-            yield from shown_batches(value, records=records)
+            yield from batches_of(value, context, records=records)
 
 
-def _added_up(exchange: Exchange, one: Callable[[dict[str, Any]], int]) -> int | None:
+def _added_up(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
     """Add up something of all batches; None if the messages are none that carry records."""
     total = None
     for key, version, body, side in _bodies(exchange):
         if record_paths(key, version, side):
             total = total or 0
             for value in record_fields(key, version, body, side):
-                total += sum(map(one, shown_batches(value, records=False)))
+                total += sum(map(one, batches_of(value, context, records=False)))
     return total
 
 
@@ -196,17 +203,17 @@ def _announced(batch: dict[str, Any]) -> int:
 
 def record_count(exchange: Exchange, context: Context) -> int | None:
     """Records that batch headers announce."""
-    return _added_up(exchange, _announced)
+    return _added_up(exchange, context, _announced)
 
 
 def batch_count(exchange: Exchange, context: Context) -> int | None:
     """Complete record batches."""
-    return _added_up(exchange, lambda _: 1)
+    return _added_up(exchange, context, lambda _: 1)
 
 
 def record_bytes(exchange: Exchange, context: Context) -> int | None:
     """Bytes of the complete record batches."""
-    return _added_up(exchange, lambda batch: int(batch["size"]))
+    return _added_up(exchange, context, lambda batch: int(batch["size"]))
 
 
 def codecs(exchange: Exchange, context: Context) -> Iterator[str]:

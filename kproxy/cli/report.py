@@ -53,7 +53,7 @@ def report(folder: Path, output: str | None, title: str | None, opened: bool, fo
             if opened:
                 click.launch(Path(wanted).resolve().as_uri())
     for line in faults.lines():
-        click.echo(f"kproxy: {line}", err=True)
+        echo(f"kproxy: {line}", err=True)
     if faults:
         sys.exit(EXIT_INCOMPLETE)
 
