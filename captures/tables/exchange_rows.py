@@ -29,7 +29,6 @@ from dissectors.annotate import Annotations, Annotator, Side
 from dissectors.apis import api_name
 from dissectors.frames import Body
 from dissectors.knowledge import Knowledge
-from dissectors.records import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +89,6 @@ class ExchangeTables:
         added, so that rows do not depend on the order
     :param run: which run into the folder this is
     :param columns: table -> names of its columns; the usual ones of those that are not named
-    :param limits: bounds of decompression
     :raises ValueError: for a column that a table does not have
     """
 
@@ -101,12 +99,10 @@ class ExchangeTables:
         names: Names,
         run: int,
         columns: Mapping[str, Sequence[str]] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in PER_EXCHANGE if name in wanted)
         self._run = run
-        self._limits = limits
         self._columns = {name: TABLES[name].choose((columns or {}).get(name)) for name in self.tables}
         self._schemas = {
             name: schema(name, [column.name for column in self._columns[name]]) for name in self.tables
@@ -123,7 +119,7 @@ class ExchangeTables:
         self._more = [_OWN[name] for name in more]
         self._shown = bool({"request", "response"} & set(own))
         self._look = bool(set(self.tables) - {"exchanges"}) or bool(_OF_PARTITIONS & set(own))
-        self._annotator = Annotator(Knowledge(), limits=limits)
+        self._annotator = Annotator(Knowledge())
         self._clear()
 
     @property
