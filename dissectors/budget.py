@@ -85,6 +85,13 @@ LIMITS: Mapping[str, Limit] = {
             "fields and array elements decoded from a request or response; one with more stays undecoded",
         ),
         Limit(
+            "shown_fields",
+            100_000,
+            "objects",
+            "message",
+            "fields of a request or response that read -V, read --exchange and the UI show; JSON has all",
+        ),
+        Limit(
             "telemetry_bytes",
             16 * MIB,
             "bytes",
@@ -226,10 +233,37 @@ def _parsed(setting: str) -> tuple[str, int]:
     return name, int(digits) * factor
 
 
-def _from_environment() -> dict[str, int]:
+def from_environment() -> dict[str, int]:
+    """Return all limits as the environment has them, the others as they are by default.
+
+    :raises LimitSettingError: what is wrong with the environment's
+    """
     given = (part for part in os.environ.get(ENVIRONMENT, "").split(",") if part.strip())
     return {name: each.default for name, each in LIMITS.items()} | dict(map(_parsed, given))
 
 
-IN_FORCE = _from_environment()
+def _at_import() -> dict[str, int]:
+    """As :func:`from_environment`; whoever imports this cannot be told what is wrong, so defaults hold then."""
+    try:
+        return from_environment()
+    except LimitSettingError:
+        return {name: each.default for name, each in LIMITS.items()}
+
+
+def reference() -> str:
+    """Return the limits as a table in Markdown."""
+    rows = [f"| `{each.name}` | {_rounded(each)} | {each.scope} | {each.about} |" for each in LIMITS.values()]
+    return "\n".join(["| limit | default | counted for | what it bounds |", "|---|---|---|---|", *rows])
+
+
+def _rounded(each: Limit) -> str:
+    if each.unit != "bytes":
+        return f"{each.default:,} {each.unit}"
+    for unit, size in (("GiB", 1 << 30), ("MiB", MIB), ("KiB", KIB)):
+        if each.default >= size and each.default % size == 0:
+            return f"{each.default // size:,} {unit}"
+    return f"{each.default:,} bytes"
+
+
+IN_FORCE = _at_import()
 """The values in force, for code to which a call of :func:`limit` is too much; :func:`configure` changes them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import tzinfo
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from captures.filters.fields import PROJECTED, Field, Kind
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
 from captures.filters.table_columns import Columns, TableColumns, message_columns
+from dissectors.budget import LimitReached
 
 
 class Masks(NamedTuple):
@@ -39,6 +41,7 @@ class Filter:
     :ivar expanded: the same in the main grammar, without short forms
     :ivar needs_bodies: whether columns alone may leave rows undecided
     :ivar needs_groups: whether it asks for groups, which are inferred better with :attr:`Context.groups`
+    :ivar undecided: by the name of a limit, of how many exchanges it left undecided whether they fit
     :ivar needs_start: whether it has times that count from the beginning of the capture
     """
 
@@ -56,6 +59,7 @@ class Filter:
         self._needs = _needs(self._bound)
         self._columns = compile_columns(self._bound)
         self._match = bodies.compile_bodies(self._bound)
+        self.undecided: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Filter {self.expanded}>"
@@ -75,11 +79,20 @@ class Filter:
         return bodies.generated_source(self._bound)
 
     def match(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
-        """Tell whether an exchange fits.
+        """Tell whether an exchange fits. Where that is undecided because of a limit, it does not.
 
         :raises ValueError: if the filter needs the beginning of the capture and the context does not tell it
         """
-        return self._match(exchange, context)
+        try:
+            fits = self._match(exchange, context)
+        except LimitReached as reached:
+            self.undecided[reached.limit] += 1
+            return False
+        beyond = exchange.problems and _beyond(exchange)
+        if beyond and self.needs_bodies:
+            self.undecided[beyond] += 1
+            return False
+        return fits
 
     def mask(self, columns: Columns, context: Context = NO_CONTEXT) -> Masks:
         """Return what columns tell about every row."""
@@ -164,11 +177,11 @@ class Filter:
         if self._needs is None:
             for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
                 exchange = None if certain else reader.exchange(index)
-                if exchange is None or self._match(exchange, context):
+                if exchange is None or self.match(exchange, context):
                     yield index, exchange
             return
         projected = ProjectedExchanges(reader, self._needs).read(possible[~sure])
-        found = {index for index, exchange in projected if self._match(exchange, context)}
+        found = {index for index, exchange in projected if self.match(exchange, context)}
         for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
             if certain or index in found:
                 yield index, None
@@ -214,3 +227,12 @@ def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
         {int(numbers[row]): note.comment for row, note in noted.items() if note.comment},
         {int(numbers[row]): each for row, each in done.items()},
     )
+
+
+def _beyond(exchange: Exchange) -> str:
+    """Return the name of the limit for which a body stayed bytes, empty if both were decoded."""
+    bodies = (exchange.request, exchange.response)
+    problems = (
+        problem for body in bodies if body is not None and body.beyond_limit for problem in body.problems
+    )
+    return next((problem.limit for problem in problems if problem.limit), "")

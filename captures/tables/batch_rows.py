@@ -22,7 +22,7 @@ from captures.tables.partition_rows import (
 )
 from captures.tables.schema import TABLES
 from dissectors import embedded
-from dissectors.budget import Budget
+from dissectors.budget import Budget, LimitReached
 from dissectors.records import Batch, Codec
 
 PREVIEW = 200
@@ -69,19 +69,23 @@ def batch_rows(sent: Sent, key: int) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def record_rows(sent: Sent, key: int, budget: Budget) -> Iterator[tuple[Any, ...]]:
+def record_rows(
+    sent: Sent, key: int, budget: Budget, beyond: list[LimitReached]
+) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each record of a records field, with :data:`RECORD_COLUMNS`.
 
     Of a batch that is damaged inside, or that goes over a limit, the records before that are given.
 
     :param budget: of the message
+    :param beyond: takes the limits that were reached
     """
     row = sent.row
     topic = row[TOPIC]
     place = sent.side, topic, row[TOPIC_ID], row[PARTITION]
     internal = topic in embedded.INTERNAL_TOPICS
     for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
-        records = batch.read(budget).records
+        records, problems = batch.read(budget)
+        beyond.extend(problem for problem in problems if isinstance(problem, LimitReached))
         control = batch.control
         shift = _shift(batch, at, records[0].offset, key) if records else None
         for offset, timestamp, name, value, headers in records:

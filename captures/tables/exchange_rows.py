@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,12 @@ from captures.meaning import Names
 from captures.meaning.mentions import group_paths, groups_in
 from captures.tables.batch_rows import BATCH_COLUMNS, RECORD_COLUMNS, batch_rows, record_rows
 from captures.tables.partition_rows import COLUMNS as PARTITION_COLUMNS
-from captures.tables.partition_rows import PartitionRows, Said
+from captures.tables.partition_rows import PartitionRows, Said, Sent
 from captures.tables.schema import PER_EXCHANGE, TABLES, Column, Needs, arrow_type, needs_of, schema
 from dissectors.annotate import Annotations, Annotator, Side
 from dissectors.apis import api_name
-from dissectors.frames import Body
+from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.frames import Body, Problem
 from dissectors.knowledge import Knowledge
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ MANY = 4096
 """Exchanges after which it is time to take the rows."""
 MUCH = 32 << 20
 """Bytes of records, and of bodies as text, likewise."""
+
+RECORDS_AT_ONCE = 64 << 10
+"""Rows of records that wait as Python objects, which take several times the memory of columns."""
 
 _AS_TEXT = 2
 """How much larger bodies are as JSON, more or less."""
@@ -150,6 +155,8 @@ class ExchangeTables:
         api = exchange.api if key is None else _api_of(key)
         self._common.append((exchange.number, exchange.time, exchange.connection, api, key))
         said = self._partitions.of(exchange) if self._look else None
+        if said is not None and said.sent and key is not None:  # first, as it tells what is beyond limits
+            self._add_batches(exchange, said, key, at)
         if self._exchange_columns:
             if self._shown:
                 exchange = self._as_shown(exchange)
@@ -162,20 +169,34 @@ class ExchangeTables:
         for row in said.rows if "topic_partitions" in self._schemas else ():
             self._rows["topic_partitions"].append(row)
             self._of["topic_partitions"].append(at)
-        if said.sent and key is not None:
-            self._add_batches(said, key, at)
 
-    def _add_batches(self, said: Said, key: int, at: int) -> None:
-        for name, make in (("record_batches", batch_rows), ("records", None)):
-            if name not in self._schemas:
-                continue
-            rows, of = self._rows[name], self._of[name]
+    def _add_batches(self, exchange: Exchange, said: Said, key: int, at: int) -> None:
+        if "record_batches" in self._schemas:
+            rows, of = self._rows["record_batches"], self._of["record_batches"]
             for sent in said.sent:
                 before = len(rows)
-                rows.extend(make(sent, key) if make is not None else record_rows(sent, key, self._limits))
+                rows.extend(batch_rows(sent, key))
                 of.extend([at] * (len(rows) - before))
-                if name == "records":
-                    self._size += sum(_size(row) for row in rows[before:])
+        if "records" in self._schemas:
+            budgets: dict[Side, Budget] = {"request": of_message(), "response": of_message()}
+            for sent in said.sent:
+                self._add_records(exchange, sent, key, at, budgets[sent.side])
+
+    def _add_records(self, exchange: Exchange, sent: Sent, key: int, at: int, budget: Budget) -> None:
+        beyond: list[LimitReached] = []
+        made = record_rows(sent, key, budget, beyond)
+        while some := list(islice(made, RECORDS_AT_ONCE)):
+            rows, of = self._rows["records"], self._of["records"]
+            rows.extend(some)
+            of.extend([at] * len(some))
+            self._size += sum(map(_size, some))
+            if len(rows) >= RECORDS_AT_ONCE:
+                self._packed.append(self._own_columns("records"))
+                self._rows["records"], self._of["records"] = [], []
+        if beyond:
+            first, more = beyond[0], len(beyond) - 1
+            reason = f"records: {first.reason}" + (f"; {more:,} more batches are beyond it" if more else "")
+            exchange.problems.append((sent.side, Problem(-1, "", reason, first.limit)))
 
     def _as_shown(self, exchange: Exchange) -> Exchange:
         """Return an exchange with bodies as ``read --json`` has them; that which is given stays as it is."""
@@ -203,7 +224,7 @@ class ExchangeTables:
             for name in self.tables:
                 if name == "exchanges":
                     made[name] = self._exchange_batch(common)
-                elif self._of[name]:
+                elif self._of[name] or (name == "records" and self._packed):
                     made[name] = self._batch(name, common)
         self._clear()
         return made
@@ -215,6 +236,7 @@ class ExchangeTables:
         self._more_of: list[list[Any]] = []
         self._rows: dict[str, list[Any]] = {name: [] for name in _BEHIND}
         self._of: dict[str, list[int]] = {name: [] for name in _BEHIND}
+        self._packed: list[tuple[Int64s, list[pa.Array]]] = []
         self._size = 0
 
     def _common_arrays(self) -> dict[str, pa.Array]:
@@ -254,17 +276,30 @@ class ExchangeTables:
         import pyarrow as pa
 
         made = self._schemas[name]
-        of = pa.array(np.array(self._of[name], np.int64))
-        values = dict(zip(_BEHIND[name], zip(*self._rows[name], strict=True), strict=True))
+        parts = self._packed if name == "records" else []
+        if self._of[name]:
+            parts = [*parts, self._own_columns(name)]
+        of = pa.array(np.concatenate([rows for rows, _ in parts]))
+        own = iter(zip(*(columns for _, columns in parts), strict=True))
         return pa.record_batch(
-            [
-                common[field.name].take(of)
-                if field.name in _COMMON
-                else pa.array(values[field.name], field.type)
-                for field in made
-            ],
+            [common[field.name].take(of) if field.name in _COMMON else _joined(next(own)) for field in made],
             schema=made,
         )
+
+    def _own_columns(self, name: str) -> tuple[Int64s, list[pa.Array]]:
+        """Return the rows of a table that wait: of which exchange each is, and the columns it has of its own."""
+        import pyarrow as pa
+
+        values = dict(zip(_BEHIND[name], zip(*self._rows[name], strict=True), strict=True))
+        own = [field for field in self._schemas[name] if field.name not in _COMMON]
+        columns = [pa.array(values[field.name], field.type) for field in own]
+        return np.array(self._of[name], np.int64), columns
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    import pyarrow as pa
+
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
 _api_of = lru_cache(maxsize=256)(api_name)

@@ -20,7 +20,7 @@ from kproxy.cli.common import (
     read_to_the_end,
     with_progress,
 )
-from kproxy.cli.filtering import FILTER
+from kproxy.cli.filtering import FILTER, undecided_notes
 from kproxy.cli.options import reading_options, showing_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.selecting import Selecting
@@ -139,8 +139,9 @@ class Reading:
     def _conclude(self, capture: Capture, tally: Tally) -> None:
         from kproxy.cli.summary import notes
 
-        self.clean = tally.clean(capture)
-        for note in notes(capture):
+        undecided = undecided_notes(self.selecting.wanted)
+        self.clean = tally.clean(capture) and not undecided
+        for note in [*notes(capture), *undecided]:
             click.echo(f"kproxy: {note}", err=True)
         flush()
         click.echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
