@@ -11,12 +11,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from captures.filters.reads import shown_batches
+from captures.filters.reads import shown_batches, shown_headers
 from dissectors.apis import api
-from dissectors.budget import Budget, LimitReached
+from dissectors.budget import Budget, LimitReached, limit, of_message
 from dissectors.headers import RequestHeader, request_header_version
-from dissectors.record_values import Notes, RecordValues
-from dissectors.records import DEFAULT_LIMITS, Batch, DecompressionBomb, Limits, batches
 from dissectors.skim import Route, response_structs
 from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.verdicts import Frame, Side
@@ -24,6 +22,8 @@ from kproxy.proxy.verdicts import Frame, Side
 _SURELY_FEW = 1 << 15
 """Bytes of a frame that cannot hold elements enough to be worth counting."""
 _MOST_KEPT = 1024  # versions are the client's choice
+_OF_RULES = {"message_bytes": "rule_bytes", "message_records": "rule_records"}
+"""The limits of messages, and those that rules and holds have in their places."""
 
 
 def measure(frame: Frame) -> None:
@@ -55,12 +55,14 @@ class MeasuredRecords:
     """Reads the records fields of one frame, each once, within one budget: ``rule_bytes`` and ``rule_records``."""
 
     def __init__(self) -> None:
-        self._budget = Budget("rule_bytes", "rule_records")
+        self._budget = of_message()
+        for name, rule in _OF_RULES.items():  # what reads records knows the limits of messages
+            self._budget.spend(name, max(self._budget.left(name) - limit(rule), 0))
         self._read: dict[tuple[int, bool], list[dict[str, Any]]] = {}
         self._measured: set[int] = set()
 
     def __call__(self, field: bytes, records: bool) -> list[dict[str, Any]]:
-        """Return the batches of a records field, as :func:`~captures.filters.reads.shown_batches` does.
+        """Return the batches of a records field, as they are shown.
 
         :param field: stays alive as long as this does
         :param records: whether records are wanted too
@@ -69,32 +71,17 @@ class MeasuredRecords:
         key = id(field), records
         if key not in self._read:
             if id(field) not in self._measured:
-                self._budget.spend("rule_records", _entries(field), "the batches of this frame")
+                if _entries(field) > self._budget.left("message_records"):
+                    raise LimitReached("rule_records", "the batches of this frame")
                 self._measured.add(id(field))
-            if records:
-                self._read[key] = [one for batch in batches(field) for one in self._records(batch)]
-            else:
-                self._read[key] = shown_batches(field, records=False)
+            self._read[key] = self._records(field) if records else shown_headers(field)
         return self._read[key]
 
-    def _records(self, batch: Batch) -> list[dict[str, Any]]:
-        """Return a batch with its records."""
-        budget, what = self._budget, "the records of this frame"
-        budget.spend("rule_records", max(batch.count or 0, 0), what)
-        limits = Limits(
-            max_bytes=min(budget.left("rule_bytes"), DEFAULT_LIMITS.max_bytes),
-            max_records=budget.left("rule_records") + max(batch.count or 0, 1),
-        )
-        if batch.magic == 2:
-            budget.spend("rule_bytes", len(batch.payload(limits).data), what)
-        else:  # how much there is in one of these is known when it is there: it pays for what it may be
-            budget.spend("rule_bytes", limits.bound(batch.size) if batch.codec else batch.size, what)
-        notes = Notes({}, [])
-        shown = RecordValues(limits).show(bytes(batch.data[batch.start : batch.end]), "", None, notes)
-        if any(isinstance(problem, DecompressionBomb) for problem in notes.problems):
-            raise LimitReached("rule_bytes", what)
-        if batch.count is None:
-            budget.spend("rule_records", sum(len(each["records"]) for each in shown), what)
+    def _records(self, field: bytes) -> list[dict[str, Any]]:
+        reached: list[LimitReached] = []
+        shown = shown_batches(field, reached, self._budget)
+        if reached:
+            raise LimitReached(_OF_RULES.get(reached[0].limit, reached[0].limit), "the records of this frame")
         return shown
 
 
