@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Any, BinaryIO
 
 import msgspec
 
 from captures.exchanges import Exchange
+
+_PIECE = 1 << 20
 
 
 def write_json_lines(exchanges: Iterable[Exchange], file: BinaryIO, *, text: bool = False) -> int:
@@ -26,6 +29,21 @@ def write_json_lines(exchanges: Iterable[Exchange], file: BinaryIO, *, text: boo
         file.write(line)
         count += 1
     return count
+
+
+def json_pieces(exchanges: Iterable[Exchange], *, text: bool = False) -> Iterator[bytes]:
+    """Yield what :func:`write_json_lines` writes, the lines of one exchange or of several at a time.
+
+    For those who hand it on: the lines of exchanges that are a megabyte together may be gigabytes.
+    """
+    lines = BytesIO()
+    for exchange in exchanges:
+        write_json_lines((exchange,), lines, text=text)
+        if lines.tell() >= _PIECE:
+            yield lines.getvalue()
+            lines = BytesIO()
+    if lines.tell():
+        yield lines.getvalue()
 
 
 def bytes_as_text(value: Any) -> Any:

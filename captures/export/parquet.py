@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from captures.exchanges import Exchange
 from captures.export.columns import COLUMNS, Column
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
 _ROW_GROUP_BYTES = 64 << 20
 _ROWS_PER_STEP = 4096
+_STEP_BYTES = 64 << 20
 
 
 class ParquetMissing(ImportError):  # noqa: N818  # says what is wrong
@@ -57,12 +57,12 @@ def write_parquet(exchanges: Iterable[Exchange], file: BinaryIO, columns: Iterab
 
     count = waiting = 0
     batches: list[pa.RecordBatch] = []
-    with pq.ParquetWriter(file, made, compression="zstd") as writer:
-        for rows in _steps(iter(exchanges)):
-            arrays = [
-                pa.array([column.value(exchange) for exchange in rows], field.type)
-                for column, field in zip(chosen, made, strict=True)
-            ]
+    # smallest and largest body tell nothing, and each is copied several times for it
+    told = [column.name for column in chosen if column.kind != "json"]
+    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False) as writer:
+        for rows in _steps(exchanges, chosen):
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(values, field.type) for values, field in zip(columns, made, strict=True)]
             batches.append(pa.record_batch(arrays, schema=made))
             waiting += batches[-1].nbytes
             count += len(rows)
@@ -74,6 +74,16 @@ def write_parquet(exchanges: Iterable[Exchange], file: BinaryIO, columns: Iterab
     return count
 
 
-def _steps(exchanges: Iterator[Exchange]) -> Iterator[list[Exchange]]:
-    while rows := list(islice(exchanges, _ROWS_PER_STEP)):
+def _steps(exchanges: Iterable[Exchange], columns: tuple[Column, ...]) -> Iterator[list[list[Any]]]:
+    """Yield some rows at a time. Exchanges are not kept: one of them may have a million records."""
+    rows: list[list[Any]] = []
+    size = 0
+    for exchange in exchanges:
+        row = [column.value(exchange) for column in columns]
+        size += sum(len(value) for value in row if isinstance(value, str))
+        rows.append(row)
+        if len(rows) >= _ROWS_PER_STEP or size >= _STEP_BYTES:
+            yield rows
+            rows, size = [], 0
+    if rows:
         yield rows

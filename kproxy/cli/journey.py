@@ -90,6 +90,7 @@ class JourneyCommand:
         """Read the capture, and tell what was sought."""
         from captures.analysis.journey import Journeys
         from captures.exchanges import ExchangeReader
+        from dissectors.budget import shown
 
         capture = self.reading.capture()
         reader = ExchangeReader(capture, annotate=False, gist=False)
@@ -97,7 +98,12 @@ class JourneyCommand:
         journeys = Journeys(self.sought, reader.knowledge.topic_name, capture.table)
         for _ in with_progress(journeys.read(reader), lambda done: done, len(reader), "following records"):
             pass
-        self.clean = conclude_unread(capture)
+        self.clean = conclude_unread(capture) and not journeys.beyond
+        for name, count in sorted(journeys.beyond.items()):
+            click.echo(
+                f"kproxy: records beyond the limit {shown(name)} were not looked at, in {count:,} batches",
+                err=True,
+            )
         result = journeys.result(None if self.show_all else _JOURNEYS)
         if self.wanted:
             result = result.of_groups(chosen_groups(result.groups, self.wanted))

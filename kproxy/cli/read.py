@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -195,18 +194,20 @@ class Reading:
         with closing(in_parallel(reader, indexes, self._json_share)) as shares:
             for lines, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
                 sys.stdout.buffer.write(lines)
-                tally.merge(counted)
+                if counted is not None:
+                    tally.merge(counted)
         if self.write is not None:
             self._shown = [reader.row(index) for index in indexes.tolist()]
 
-    def _json_share(self, exchanges: Iterable[Exchange]) -> tuple[bytes, Tally]:
-        """Return some exchanges as JSON lines, and what was counted."""
-        from captures.export.jsonlines import write_json_lines
+    def _json_share(self, exchanges: Iterable[Exchange]) -> Iterator[tuple[bytes, Tally | None]]:
+        """Yield some exchanges as JSON lines, and at last what was counted."""
+        from captures.export.jsonlines import json_pieces
         from kproxy.cli.summary import Tally
 
-        lines, tally = BytesIO(), Tally()
-        write_json_lines(tally.counting(exchanges), lines, text=self.showing.text)
-        return lines.getvalue(), tally
+        tally = Tally()
+        for lines in json_pieces(tally.counting(exchanges), text=self.showing.text):
+            yield lines, None
+        yield b"", tally
 
     def _print_one(self, capture: Capture, number: int) -> None:
         from kproxy.cli.lines import Lines
