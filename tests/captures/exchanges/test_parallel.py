@@ -94,3 +94,14 @@ def test_who_has_seen_enough_leaves_no_processes(reader: ExchangeReader) -> None
     assert len(active_children()) == 2
     shares.close()
     assert not active_children()
+
+
+def one_by_one(exchanges: Iterable[Exchange]) -> Iterable[bytes]:
+    for exchange in exchanges:
+        yield msgspec.json.encode(exchange.number)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_pieces_of_a_share_come_one_after_the_other(reader: ExchangeReader, jobs: int) -> None:
+    pieces = list(in_parallel(reader, every(reader), one_by_one, jobs=jobs))
+    assert pieces == [b"%d" % (at + 1) for at in range(len(reader))]
