@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from typing import Any, BinaryIO
 
 import msgspec
@@ -19,31 +18,37 @@ def write_json_lines(exchanges: Iterable[Exchange], file: BinaryIO, *, text: boo
     :param exchanges: annotated, as :class:`~captures.exchanges.ExchangeReader` makes them by default
     :param text: bytes as text where they are UTF-8, else as base64
     """
-    encode_into = msgspec.json.Encoder().encode_into
-    line = bytearray()
     count = 0
-    for exchange in exchanges:
-        shape = exchange.to_json()
-        encode_into(bytes_as_text(shape) if text else shape, line)
-        line += b"\n"
-        file.write(line)
-        count += 1
+
+    def counted() -> Iterator[Exchange]:
+        nonlocal count
+        for exchange in exchanges:
+            yield exchange
+            count += 1
+
+    file.writelines(json_pieces(counted(), text=text, least=1))
     return count
 
 
-def json_pieces(exchanges: Iterable[Exchange], *, text: bool = False) -> Iterator[bytes]:
+def json_pieces(
+    exchanges: Iterable[Exchange], *, text: bool = False, least: int = _PIECE
+) -> Iterator[bytearray]:
     """Yield what :func:`write_json_lines` writes, the lines of one exchange or of several at a time.
 
     For those who hand it on: the lines of exchanges that are a megabyte together may be gigabytes.
+
+    :param least: bytes of a piece, but for the last
     """
-    lines = BytesIO()
+    encode_into = msgspec.json.Encoder().encode_into
+    lines = bytearray()
     for exchange in exchanges:
-        write_json_lines((exchange,), lines, text=text)
-        if lines.tell() >= _PIECE:
-            yield lines.getvalue()
-            lines = BytesIO()
-    if lines.tell():
-        yield lines.getvalue()
+        shape = exchange.to_json()
+        encode_into(bytes_as_text(shape) if text else shape, lines, -1)  # behind what is there
+        lines += b"\n"
+        if len(lines) >= least:
+            yield lines
+            lines = bytearray()
+    yield lines
 
 
 def bytes_as_text(value: Any) -> Any:

@@ -305,7 +305,7 @@ class Export:
                 file.write(lines)
                 self._count(counted)
 
-    def _json_share(self, exchanges: Iterable[Exchange]) -> Iterator[tuple[bytes, Counter[str]]]:
+    def _json_share(self, exchanges: Iterable[Exchange]) -> Iterator[tuple[bytes | bytearray, Counter[str]]]:
         """Yield some exchanges as JSON lines, and at last what was counted."""
         from captures.export.jsonlines import json_pieces
 

@@ -199,7 +199,7 @@ class Reading:
         if self.write is not None:
             self._shown = [reader.row(index) for index in indexes.tolist()]
 
-    def _json_share(self, exchanges: Iterable[Exchange]) -> Iterator[tuple[bytes, Tally | None]]:
+    def _json_share(self, exchanges: Iterable[Exchange]) -> Iterator[tuple[bytes | bytearray, Tally | None]]:
         """Yield some exchanges as JSON lines, and at last what was counted."""
         from captures.export.jsonlines import json_pieces
         from kproxy.cli.summary import Tally
