@@ -137,7 +137,12 @@ class Facts:
         return said
 
     def add(self, found: Definitions) -> None:
-        """Add a release that is newer than those read so far: what it says goes before what they said."""
+        """Add a release: what it says goes before what older ones said.
+
+        :raises ValueError: if the facts have a newer one
+        """
+        if self.releases and _release(found.release) < _release(self.releases[-1]):
+            raise ValueError(f"the facts have {self.releases[-1]}, and {found.release} is older")
         for definition in found.messages:
             theirs = _message(definition)
             if not theirs.layouts:
@@ -327,7 +332,7 @@ def _lines(by_version: Mapping[int, tuple[Field, ...]], last: int, indent: str) 
         words += _attribute("classic", found, [v for v, each in found.items() if each.classic], last)
         words += [f"entity={newest.entity}"] if newest.entity else []
         values = ",".join(f"{value}:{name}" for value, name in newest.values)
-        words += [f"values={values.replace(' ', '_')}"] if values else []
+        words += [f"values={values.replace(' ', '.')}"] if values else []
         yield indent + " ".join(words)
         yield from _lines({version: each.fields for version, each in found.items()}, last, indent + "  ")
 
@@ -395,7 +400,7 @@ def _parse_field(line: str, inner: Sequence[str], indent: str, into: dict[int, l
                 version in nullable,
                 int(tag) if version in with_tag else None,
                 attributes.get("entity", ""),
-                tuple((int(value), text.replace("_", " ")) for value, text in listed),
+                tuple((int(value), text.replace(".", " ")) for value, text in listed),
                 version in classic,
                 fields[version],
             )

@@ -25,7 +25,7 @@ FIND = """// comment, with a "quoted" word
   "commonStructs": [{"name": "Place", "versions": "2+", "fields": [
     {"name": "Index", "type": "int32", "versions": "0+"}]}],
   "fields": [
-    {"name": "Kinds", "type": "[]int8", "versions": "0+", "about": "One of 0:Gap, 1:Full // stop"},
+    {"name": "Kinds", "type": "[]int8", "versions": "0+", "about": "One of 0:NOT_SO, 1:Quite full // stop"},
     {"name": "Topics", "type": "[]Topic", "versions": "0-2", "nullableVersions": "2+", "fields": [
       {"name": "Name", "type": "string", "versions": "0+", "entityType": "topicName"}]},
     {"name": "Again", "type": "Topic", "versions": "1"},
@@ -69,7 +69,7 @@ def test_the_facts_are_written_as_they_are_read(tmp_path: Path) -> None:
 def test_versions_are_resolved() -> None:
     message = definition(FIND)
     name = Field("Name", "string", entity="topicName")
-    kinds = Field("Kinds", "int8", array=True, values=((0, "Gap"), (1, "Full")))
+    kinds = Field("Kinds", "int8", array=True, values=((0, "NOT_SO"), (1, "Quite full")))
     assert expand(message, 1) == Layout(
         flexible=False,
         fields=(
@@ -104,7 +104,7 @@ def test_a_release_is_added_and_read_back(found: Definitions, tmp_path: Path) ->
     known.add(found)
     assert known.differences(found) == []
     known.write(tmp_path)
-    assert "request 200 FindRequest 1-3 flexible=3+\n  Kinds []int8 values=0:Gap,1:Full\n" in (
+    assert "request 200 FindRequest 1-3 flexible=3+\n  Kinds []int8 values=0:NOT_SO,1:Quite.full\n" in (
         tmp_path / "messages.txt"
     ).read_text(encoding="utf-8")
     again = facts.read(tmp_path)
@@ -163,6 +163,15 @@ def test_what_does_not_change_the_bytes_replaces_what_was_known(found: Definitio
     known.add(later)
     assert [len(layouts) for layouts in known.messages["request", 200].layouts.values()] == [1, 1, 1]
     assert known.messages["request", 200].layouts[1][0].fields[0].name == "Sorts"
+
+
+def test_releases_are_added_in_their_order(found: Definitions) -> None:
+    known = Facts()
+    known.add(found)
+    known.add(found)
+    assert known.releases == ["5.0.0"]
+    with pytest.raises(ValueError, match=r"the facts have 5.0.0, and 4.10.1 is older"):
+        known.add(Definitions("4.10.1"))
 
 
 def test_a_removed_message_stays_known(found: Definitions) -> None:
