@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.definitions import facts
 from tests.definitions.__main__ import main
 from tests.definitions.declared import drift
-from tests.definitions.facts import FOLDER, Facts
+from tests.definitions.facts import FOLDER, Facts, Served
 from tests.definitions.layouts import Field, Layout, expand, flat
 from tests.definitions.sources import CannotRun, Definitions, KafkaError, definition, from_folder
 
@@ -120,7 +120,7 @@ def test_what_a_later_release_brings(found: Definitions, tmp_path: Path) -> None
         {"name": "More", "type": "int64", "versions": "4+"},
         {"name": "Why", "type": "string", "versions": "4+", "taggedVersions": "4+", "tag": 2},
     ]
-    later = changed(validVersions="2-4", name="SeekRequest", fields=fields)
+    later = changed(validVersions="2-4", latestVersionUnstable=True, name="SeekRequest", fields=fields)
     later.errors = {1: KafkaError(1, "LATE", retriable=True), 3: KafkaError(3, "NEW", retriable=False)}
     assert known.differences(later) == [
         "FindRequest is now called SeekRequest",
@@ -134,6 +134,7 @@ def test_what_a_later_release_brings(found: Definitions, tmp_path: Path) -> None
     known.write(tmp_path)
     message = facts.read(tmp_path).messages["request", 200]
     assert (message.name, list(message.layouts)) == ("SeekRequest", [1, 2, 3, 4])  # v1 stays known
+    assert [known.served[200, version] for version in (1, 4)] == [Served("5.0.0"), Served("5.1.0", ["5.1.0"])]
     assert known.errors[1] == facts.Error(1, "LATE", True, "5.0.0", ["SLOW"])
 
 
@@ -268,7 +269,8 @@ def test_drift_is_seen(name: str, tmp_path: Path) -> None:
     text = (FOLDER / "messages.txt").read_text(encoding="utf-8")
     assert plant(text) != text
     (tmp_path / "messages.txt").write_text(plant(text), encoding="utf-8")
-    (tmp_path / "errors.tsv").write_bytes((FOLDER / "errors.tsv").read_bytes())
+    for table in FOLDER.glob("*.tsv"):
+        (tmp_path / table.name).write_bytes(table.read_bytes())
     fetch = facts.read(tmp_path).messages["request", 1]
     assert drift(fetch)[0].startswith(sentence)
     assert drift(facts.kept().messages["request", 1]) == []
