@@ -22,6 +22,8 @@ SITE = DOCS / "_site"
 INDEX = "README.md"
 OVERVIEW = "../README.md"
 """The README of the repository, which is a page too, as seen from ``docs``."""
+_ABOVE = {OVERVIEW: "overview.html", "../CONTRIBUTING.md": "contributing.html"}
+"""The pages beside ``docs``, and where they are in the site."""
 
 _TEMPLATE = Template(
     """<!DOCTYPE html>
@@ -85,9 +87,9 @@ class BrokenLinkError(Exception):
 
 
 def sources() -> list[str]:
-    """Return the pages by their paths from ``docs``, the README of the repository first."""
+    """Return the pages by their paths from ``docs``, those beside it first."""
     found = (page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if SITE not in page.parents)
-    return [OVERVIEW, *sorted(found)]
+    return [*(page for page in _ABOVE if (DOCS / page).is_file()), *sorted(found)]
 
 
 def is_outside(link: str) -> bool:
@@ -133,8 +135,8 @@ def _reached(leads: dict[str, set[str]]) -> set[str]:
 
 def built(page: str) -> str:
     """Return the path of a page's HTML from the folder of the site."""
-    if page == OVERVIEW:
-        return "overview.html"
+    if page in _ABOVE:
+        return _ABOVE[page]
     folder, name = posixpath.split(page)
     return posixpath.join(folder, "index.html" if name == INDEX else f"{name.removesuffix('.md')}.html")
 
