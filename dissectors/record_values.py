@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from dissectors import embedded
 from dissectors.errors import DecodeError
+from dissectors.masks import UNDECODED
 from dissectors.records import DEFAULT_LIMITS, Batch, Codec, Limits, Record, control_record, record_set
 
 Payload = Literal["full", "preview", "none"]
@@ -57,6 +58,7 @@ class RecordValues:
             field ends where it ends inside a batch, and what was wrong
         """
         found = record_set(data, aligned=aligned)
+        before = len(notes.problems)
         notes.problems.extend(found.problems)
         shown = [
             self._batch(batch, f"{path}[{index}]", topic, notes) for index, batch in enumerate(found.batches)
@@ -69,6 +71,9 @@ class RecordValues:
             }
         elif found.leading:
             notes.decoded[path] = {"begins_inside_a_batch": True, "bytes": found.leading}
+        unread = len(notes.problems) > before or found.trailing is not None or found.leading
+        if unread and not self.show_secrets and embedded.topic_may_hold_secrets(topic):
+            notes.masked.append(f"{path}.{UNDECODED}")
         return shown
 
     def _batch(self, batch: Batch, path: str, topic: str | None, notes: Notes) -> dict[str, Any]:

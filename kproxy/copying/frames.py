@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from captures.exchanges import Exchange
-from dissectors import wire
 from dissectors.frames import DECOMPRESSED, SIZE_BYTES, Body, trace_body
+from dissectors.masks import UNDECODED
 from dissectors.trace import Node
-from dissectors.versioned import Versioned
 from kproxy.copying.errors import CannotCopyError
 
 Side = Literal["request", "response"]
@@ -88,8 +87,7 @@ def complete_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> Fra
 
 def _hidden(exchange: Exchange, side: Side, body: Body, end: int) -> list[tuple[int, int]]:
     masked = [path for path in exchange.annotations.masked if path.partition(".")[0] == side]
-    unread = (body.value is None or bool(body.problems)) and _may_hold_secrets(body, side)
-    unread = unread or _has_unread_records(body.value)
+    unread = f"{side}.{UNDECODED}" in masked or _has_unread_records(body.value)
     found = _places(body, side, masked) if masked else []
     if unread:
         found.append((min(body.start, end), end))
@@ -103,31 +101,6 @@ def _has_unread_records(value: Any) -> bool:
             return True
         return any(map(_has_unread_records, value.values()))
     return isinstance(value, list) and any(map(_has_unread_records, value))
-
-
-def _may_hold_secrets(body: Body, side: Side) -> bool:
-    layout = body.message(response=side == "response")
-    return isinstance(layout, Versioned) and _has_secret(layout.struct)
-
-
-def _has_secret(struct: wire.Struct) -> bool:
-    for member in (*struct.members, *(struct.tagged or {}).values()):
-        type_ = member.field.type
-        # what a config value is depends on its name, and what is in an envelope on what it carries
-        if type_.is_secret or type_.content in ("config_value", "envelope_request", "envelope_response"):
-            return True
-        inner = _struct_in(member.con)
-        if inner is not None and _has_secret(inner):
-            return True
-    return False
-
-
-def _struct_in(con: wire.WireType) -> wire.Struct | None:
-    if isinstance(con, wire.NullableStruct):
-        return con.struct
-    if isinstance(con, wire.Array):
-        return _struct_in(con.element)
-    return con if isinstance(con, wire.Struct) else None
 
 
 def _places(body: Body, side: Side, masked: list[str]) -> list[tuple[int, int]]:
