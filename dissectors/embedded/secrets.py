@@ -87,7 +87,7 @@ def sensitive_config(name: str) -> bool:
     lower = name.lower()
     if lower.endswith(_KAFKA_PASSWORDS):
         return True
-    words = [word.lower() for word in _WORD.findall(name)]
+    words: list[str] = [word.lower() for word in _WORD.findall(name)]
     if not words or words[-1] in _ABOUT:
         return False
     if words[:2] == ["password", "encoder"]:
@@ -104,8 +104,8 @@ def secret_config(entry: Mapping[str, Any], name: str = "", *, flagged: bool = F
     :param name: of the configuration, where the entry does not tell
     :param flagged: whether its declaration has ``is_sensitive``; it comes after the value, so it may be cut off
     """
-    return (
-        bool(entry.get(SENSITIVITY))
+    return bool(
+        entry.get(SENSITIVITY)
         or entry.get("config_type") == _PASSWORD
         or (flagged and entry.get(SENSITIVITY) is None)
         or sensitive_config(str(entry.get("name") or name))

@@ -106,10 +106,11 @@ def _has_unread_records(value: Any) -> bool:
 def _places(body: Body, side: Side, masked: list[str]) -> list[tuple[int, int]]:
     """Return where the bytes of masked values are, or of what these are in, where they have no bytes of their own."""
     root = trace_body(body, response=side == "response", records=True)
-    places = {}
+    places: dict[str, tuple[int, int]] = {}
     for child in root.children or ():
-        if child.name == "body":
-            places = dict(_by_path(child, side, (child.start, child.end)))
+        path = side if child.name == "body" else f"{side}.{child.name}"
+        end = child.end if child.end >= 0 else root.end
+        places |= _by_path(child, path, (child.start, end))
     found = []
     for path in masked:
         while path not in places:
