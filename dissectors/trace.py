@@ -244,5 +244,5 @@ def _read_tagged(
         # where all announced bytes are there, more of the message would not help
         raise DecodeError(error.reason, error.offset, truncated=error.truncated and end > len(buf)) from None
     if used != end:
-        node.end = -1
+        node.end, node.value = -1, None  # it stays undecoded, so it was not read as anything
         raise DecodeError(f"{end - pos} bytes are announced for the tagged field, it has {used - pos}", pos)

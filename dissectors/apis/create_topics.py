@@ -42,7 +42,7 @@ CreateTopicsResponse = Message(
             "value" / String.holds("config_value").null() * "value of the setting; null if sensitive or unset",
             "read_only" / Bool * "whether the setting cannot be changed",
             "config_source" / Int8.of(CONFIG_SOURCE).default(-1) * "where the value is from: 1 topic, 2 broker, 3 all brokers, 4 config file, 5 default",
-            "is_sensitive" / Bool * "whether the value is secret and therefore hidden",
+            "is_sensitive" / Bool.holds("sensitivity") * "whether the value is secret and therefore hidden",
         ).null() @ "5+" * "settings of the new topic (KIP-525); null = not told",
         "topic_config_error_code" / Int16.of(ERROR_CODE).tag(0) @ "5+" * "0 or why the settings are not told, e.g. 29 = not authorized",
     ) * "result by topic",

@@ -25,7 +25,7 @@ from kproxy.cli.common import (
 from kproxy.cli.filtering import FILTER, undecided_notes
 from kproxy.cli.options import reading_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
-from kproxy.cli.printing import echo
+from kproxy.cli.printing import echo, json_output
 from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.writing import (
@@ -245,7 +245,8 @@ class Export:
             capture = read_capture(
                 self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
             )
-            notes = [*notes_of(capture), *self._write(capture, file)]
+            out = json_output() if self.output == "-" and self.format == "json" else file
+            notes = [*notes_of(capture), *self._write(capture, out)]
         undecided = self.selecting.wanted is not None and self.selecting.wanted.undecided
         beyond = self.beyond or undecided or capture.faults
         self.clean = bool(self.exchanges) and not (unreadable(capture) or beyond)

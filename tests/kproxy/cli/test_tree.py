@@ -9,6 +9,7 @@ from dissectors.embedded.cluster_metadata import UserScramCredentialRecord
 from dissectors.frames import decode_response
 from dissectors.headers import ResponseHeader
 from dissectors.knowledge import Knowledge
+from dissectors.masks import Masks
 from dissectors.records import Record, build_batch
 from kproxy.cli.tree import traced_frame
 
@@ -34,7 +35,7 @@ def traced(*, show_secrets: bool) -> str:
     decoded = decode_response(payload, 1, 12)
     out = Annotations()
     Annotator(Knowledge(), show_secrets=show_secrets).annotate(decoded, "response", out)
-    return "\n".join(traced_frame(decoded, "response", out.decoded, masked=set(out.masked)))
+    return "\n".join(traced_frame(decoded, "response", out.decoded, masks=Masks(out.masked)))
 
 
 def test_a_secret_inside_a_record_is_masked() -> None:
