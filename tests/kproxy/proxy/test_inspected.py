@@ -95,7 +95,7 @@ def test_a_response_that_must_be_read_ends_the_connection_where_there_is_no_room
     async def test() -> None:
         async with FakeBroker() as broker:
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-                broker.advertised = [(each, "127.0.0.1", broker.port) for each in range(200)]
+                broker.advertised = [(each, "127.0.0.1", broker.port) for each in range(5_000)]
                 proxy.plane.inspected.spend("inspected_bytes", MOST - 100)
                 async with await Client.connect(proxy.address) as client:
                     with pytest.raises((ConnectionError, EOFError)):
