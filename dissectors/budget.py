@@ -58,6 +58,64 @@ LIMITS: Mapping[str, Limit] = {
             "message",
             "records decoded from all batches of a message",
         ),
+        Limit(
+            "file_ratio",
+            200,
+            "times",
+            "file",
+            "bytes that one byte of a compressed capture may decompress to, on average; reading the file ends there."
+            " Packets have headers, numbers and times that differ: captures seldom reach 100, bombs 1,000 (deflate)"
+            " or 30,000 (zstd)",
+        ),
+        Limit(
+            "file_ratio_from",
+            256 * MIB,
+            "bytes",
+            "file",
+            "decompressed bytes of a capture up to which it may have any ratio",
+        ),
+        Limit(
+            "file_sections",
+            16_384,
+            "objects",
+            "file",
+            "sections of a pcapng file, each in its own byte order; reading the file ends there",
+        ),
+        Limit(
+            "file_interfaces",
+            65_536,
+            "objects",
+            "file",
+            "interfaces that a pcapng file declares; reading the file ends there",
+        ),
+        Limit(
+            "file_damage",
+            1000,
+            "objects",
+            "file",
+            "damaged places of a capture file behind which records are looked for; reading the file ends there",
+        ),
+        Limit(
+            "file_secrets",
+            64 * MIB,
+            "bytes",
+            "file",
+            "TLS secrets kept of a pcapng file; the ones behind are passed over",
+        ),
+        Limit(
+            "datagrams",
+            1024,
+            "objects",
+            "process",
+            "IP datagrams that wait for fragments; the oldest one is given up for the next",
+        ),
+        Limit(
+            "datagram_bytes",
+            64 * MIB,
+            "bytes",
+            "process",
+            "fragments of all datagrams that wait; the oldest datagram is given up for the next fragment",
+        ),
     )
 }
 

@@ -8,7 +8,11 @@ from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER
 from dissectors.schema import Int16, Int32, Int64, Message, String
 
 AddOffsetsToTxnRequest = Message(
-    "AddOffsetsToTxnRequest", 25, "request", "0-4", "3+",
+    "AddOffsetsToTxnRequest",
+    25,
+    "request",
+    "0-4",
+    "3+",
     "transactional_id" / String * "transactional.id of the producer",
     "producer_id" / Int64.of(PRODUCER_ID) * "producer id",
     "producer_epoch" / Int16.of(PRODUCER_EPOCH) * "producer epoch; an older one is fenced",
@@ -16,7 +20,15 @@ AddOffsetsToTxnRequest = Message(
 )
 
 AddOffsetsToTxnResponse = Message(
-    "AddOffsetsToTxnResponse", 25, "response", "0-4", "3+",
-    "throttle_time_ms" / Int32.of(DURATION_MS) * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
-    "error_code" / Int16.of(ERROR_CODE) * "0 or why the group was not added to the transaction, e.g. 51 = previous one not done",
+    "AddOffsetsToTxnResponse",
+    25,
+    "response",
+    "0-4",
+    "3+",
+    "throttle_time_ms"
+    / Int32.of(DURATION_MS)
+    * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
+    "error_code"
+    / Int16.of(ERROR_CODE)
+    * "0 or why the group was not added to the transaction, e.g. 51 = previous one not done",
 )

@@ -9,21 +9,34 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uint16, Uuid
 
 AddRaftVoterRequest = Message(
-    "AddRaftVoterRequest", 80, "request", "0-1", "0+",
+    "AddRaftVoterRequest",
+    80,
+    "request",
+    "0-1",
+    "0+",
     "cluster_id" / String.null() * "cluster id, checked by the leader; null = not checked",
     "timeout_ms" / Int32.of(DURATION_MS) * "longest time in ms the leader may take to add the voter",
     "voter_id" / Int32 * "node id of the controller to add",
     "voter_directory_id" / Uuid * "directory id of the new voter's metadata log (meta.properties, KIP-853)",
-    "listeners" / Array(
+    "listeners"
+    / Array(
         "name" / String * "listener name, e.g. CONTROLLER",
         "host" / String * "host name or address of the listener",
         "port" / Uint16 * "port of the listener",
-    ) * "listeners at which the new voter can be reached",
-    "ack_when_committed" / Bool.default(True) @ "1+" * "true = answer when the new voter set is committed, false = when the leader has appended it",
+    )
+    * "listeners at which the new voter can be reached",
+    "ack_when_committed"
+    / Bool.default(True)
+    @ "1+"
+    * "true = answer when the new voter set is committed, false = when the leader has appended it",
 )
 
 AddRaftVoterResponse = Message(
-    "AddRaftVoterResponse", 80, "response", "0-1", "0+",
+    "AddRaftVoterResponse",
+    80,
+    "response",
+    "0-1",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter was not added",
     "error_message" / String.null() * "text for the error; null = none",

@@ -7,29 +7,45 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 AlterShareGroupOffsetsRequest = Message(
-    "AlterShareGroupOffsetsRequest", 91, "request", "0", "0+",
+    "AlterShareGroupOffsetsRequest",
+    91,
+    "request",
+    "0",
+    "0+",
     "group_id" / String * "share group; must have no members",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_name" / String * "topic name",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition index",
             "start_offset" / Int64 * "new share-partition start offset (SPSO)",
-        ) * "partitions to change",
-    ) * "topics whose start offsets change",
+        )
+        * "partitions to change",
+    )
+    * "topics whose start offsets change",
 )
 
 AlterShareGroupOffsetsResponse = Message(
-    "AlterShareGroupOffsetsResponse", 91, "response", "0", "0+",
+    "AlterShareGroupOffsetsResponse",
+    91,
+    "response",
+    "0",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed",
     "error_message" / String.null().default(None) * "text for the error; null = none",
-    "responses" / Array(
+    "responses"
+    / Array(
         "topic_name" / String * "topic name",
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition index",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the offset of this partition was not set",
             "error_message" / String.null().default(None) * "text for the error; null = none",
-        ) * "result for each partition",
-    ) * "result for each topic",
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
 )

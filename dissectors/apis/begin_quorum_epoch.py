@@ -7,40 +7,62 @@ from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, NODE_ID
 from dissectors.schema import Array, Int16, Int32, Message, String, Uint16, Uuid
 
 BeginQuorumEpochRequest = Message(
-    "BeginQuorumEpochRequest", 53, "request", "0-1", "1+",
+    "BeginQuorumEpochRequest",
+    53,
+    "request",
+    "0-1",
+    "1+",
     "cluster_id" / String.null().default(None) * "cluster id of the leader; null = not checked",
     "voter_id" / Int32.of(NODE_ID).default(-1) @ "1+" * "node id of the voter told; -1 = unknown",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_name" / String * "__cluster_metadata",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number, 0",
             "voter_directory_id" / Uuid @ "1+" * "metadata directory id of the voter told",
             "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader, the sender",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the new leader",
-        ) * "partitions led; always 0 alone",
-    ) * "topics led; always __cluster_metadata alone",
-    "leader_endpoints" / Array(
+        )
+        * "partitions led; always 0 alone",
+    )
+    * "topics led; always __cluster_metadata alone",
+    "leader_endpoints"
+    / Array(
         "name" / String * "listener name",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
-    ) @ "1+" * "addresses of the leader, one for each listener",
+    )
+    @ "1+"
+    * "addresses of the leader, one for each listener",
 )
 
 BeginQuorumEpochResponse = Message(
-    "BeginQuorumEpochResponse", 53, "response", "0-1", "1+",
+    "BeginQuorumEpochResponse",
+    53,
+    "response",
+    "0-1",
+    "1+",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (104 = other cluster id)",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_name" / String * "__cluster_metadata",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number, 0",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter refused (74 = older epoch)",
             "leader_id" / Int32.of(LEADER_ID) * "node id of the leader the voter knows; -1 = unknown",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch the voter is in",
-        ) * "result for each partition",
-    ) * "result for each topic",
-    "node_endpoints" / Array(
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
+    "node_endpoints"
+    / Array(
         "node_id" / Int32 * "node id",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
-    ).tag(0) @ "1+" * "address of the leader named above",
+    ).tag(0)
+    @ "1+"
+    * "address of the leader named above",
 )

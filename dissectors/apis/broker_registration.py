@@ -8,30 +8,49 @@ from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE, SECURITY_P
 from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uint16, Uuid
 
 BrokerRegistrationRequest = Message(
-    "BrokerRegistrationRequest", 62, "request", "0-4", "0+",
+    "BrokerRegistrationRequest",
+    62,
+    "request",
+    "0-4",
+    "0+",
     "broker_id" / Int32 * "broker id",
     "cluster_id" / String * "cluster id the broker belongs to",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
-    "listeners" / Array(
+    "listeners"
+    / Array(
         "name" / String * "listener name",
         "host" / String * "advertised host name or address",
         "port" / Uint16 * "advertised port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners of the broker",
-    "features" / Array(
+        "security_protocol"
+        / Int16.of(SECURITY_PROTOCOL)
+        * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
+    )
+    * "listeners of the broker",
+    "features"
+    / Array(
         "name" / String * "feature name, such as metadata.version",
         "min_supported_version" / Int16 * "lowest level the broker can handle",
         "max_supported_version" / Int16 * "highest level the broker can handle",
-    ) * "features the broker can handle",
+    )
+    * "features the broker can handle",
     "rack" / String.null() * "rack of the broker; null = none",
     "is_migrating_zk_broker" / Bool @ "1+" * "true = ZooKeeper broker in migration to KRaft (KIP-866)",
     "log_dirs" / Array(Uuid) @ "2+" * "ids of the log dirs that are online (KIP-858)",
-    "previous_broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) @ "3+" * "epoch before a clean shutdown; -1 = unknown or not clean (KIP-966)",
+    "previous_broker_epoch"
+    / Int64.of(BROKER_EPOCH).default(-1)
+    @ "3+"
+    * "epoch before a clean shutdown; -1 = unknown or not clean (KIP-966)",
 )
 
 BrokerRegistrationResponse = Message(
-    "BrokerRegistrationResponse", 62, "response", "0-4", "0+",
+    "BrokerRegistrationResponse",
+    62,
+    "response",
+    "0-4",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "error_code" / Int16.of(ERROR_CODE) * "0 or why refused (101 = id in use, 104 = other cluster id, 35 = feature level not supported)",
+    "error_code"
+    / Int16.of(ERROR_CODE)
+    * "0 or why refused (101 = id in use, 104 = other cluster id, 35 = feature level not supported)",
     "broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) * "epoch given to the broker for this run; -1 = none",
 )

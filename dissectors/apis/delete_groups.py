@@ -8,16 +8,28 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Array, Int16, Int32, Message, String
 
 DeleteGroupsRequest = Message(
-    "DeleteGroupsRequest", 42, "request", "0-3", "2+",
+    "DeleteGroupsRequest",
+    42,
+    "request",
+    "0-3",
+    "2+",
     "groups_names" / Array(String) * "ids of the groups to delete",
 )
 
 DeleteGroupsResponse = Message(
-    "DeleteGroupsResponse", 42, "response", "0-3", "2+",
+    "DeleteGroupsResponse",
+    42,
+    "response",
+    "0-3",
+    "2+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "results" / Array(
+    "results"
+    / Array(
         "group_id" / String * "group id",
-        "error_code" / Int16.of(ERROR_CODE) * "0 or why the group was not deleted (68 = has members, 69 = not found)",
+        "error_code"
+        / Int16.of(ERROR_CODE)
+        * "0 or why the group was not deleted (68 = has members, 69 = not found)",
         "error_message" / String.null().default(None) @ "3+" * "explanation of error_code; null = none",
-    ) * "result for each group",
+    )
+    * "result for each group",
 )

@@ -7,22 +7,34 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Array, Int16, Int32, Message, String, Uuid
 
 DeleteShareGroupOffsetsRequest = Message(
-    "DeleteShareGroupOffsetsRequest", 92, "request", "0", "0+",
+    "DeleteShareGroupOffsetsRequest",
+    92,
+    "request",
+    "0",
+    "0+",
     "group_id" / String * "share group; must have no members",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_name" / String * "topic name",
-    ) * "topics whose offsets to delete",
+    )
+    * "topics whose offsets to delete",
 )
 
 DeleteShareGroupOffsetsResponse = Message(
-    "DeleteShareGroupOffsetsResponse", 92, "response", "0", "0+",
+    "DeleteShareGroupOffsetsResponse",
+    92,
+    "response",
+    "0",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed",
     "error_message" / String.null().default(None) * "text for the error; null = none",
-    "responses" / Array(
+    "responses"
+    / Array(
         "topic_name" / String * "topic name",
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "error_code" / Int16.of(ERROR_CODE) * "0 or why the offsets of this topic were not deleted",
         "error_message" / String.null().default(None) * "text for the error; null = none",
-    ) * "result for each topic",
+    )
+    * "result for each topic",
 )

@@ -7,26 +7,45 @@ from dissectors.domains import AUTHORIZED_OPERATIONS, CONTROLLER_ID, DURATION_MS
 from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String
 
 DescribeClusterRequest = Message(
-    "DescribeClusterRequest", 60, "request", "0-2", "0+",
+    "DescribeClusterRequest",
+    60,
+    "request",
+    "0-2",
+    "0+",
     "include_cluster_authorized_operations" / Bool * "true = say what this client may do on the cluster",
     "endpoint_type" / Int8.of(ENDPOINT_TYPE).default(1) @ "1+" * "1 brokers, 2 controllers wanted (KIP-919)",
     "include_fenced_brokers" / Bool @ "2+" * "true = list fenced brokers too",
 )
 
 DescribeClusterResponse = Message(
-    "DescribeClusterResponse", 60, "response", "0-2", "0+",
+    "DescribeClusterResponse",
+    60,
+    "response",
+    "0-2",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "error_code" / Int16.of(ERROR_CODE) * "0 or why the request failed (114 or 115 = endpoint type not served here)",
+    "error_code"
+    / Int16.of(ERROR_CODE)
+    * "0 or why the request failed (114 or 115 = endpoint type not served here)",
     "error_message" / String.null().default(None) * "explanation of error_code; null = none",
-    "endpoint_type" / Int8.of(ENDPOINT_TYPE).default(1) @ "1+" * "kind of nodes listed: 1 brokers, 2 controllers",
+    "endpoint_type"
+    / Int8.of(ENDPOINT_TYPE).default(1)
+    @ "1+"
+    * "kind of nodes listed: 1 brokers, 2 controllers",
     "cluster_id" / String * "cluster id",
-    "controller_id" / Int32.of(CONTROLLER_ID).default(-1) * "node id of the controller; a KRaft broker names a broker that forwards; -1 = unknown",
-    "brokers" / Array(
+    "controller_id"
+    / Int32.of(CONTROLLER_ID).default(-1)
+    * "node id of the controller; a KRaft broker names a broker that forwards; -1 = unknown",
+    "brokers"
+    / Array(
         "broker_id" / Int32 * "node id",
         "host" / String * "host name or address",
         "port" / Int32 * "port",
         "rack" / String.null().default(None) * "rack; null = none",
         "is_fenced" / Bool @ "2+" * "true = broker is fenced: registered, but serves no clients",
-    ) * "nodes of the cluster",
-    "cluster_authorized_operations" / Int32.of(AUTHORIZED_OPERATIONS).default(-2147483648) * "bit n = ACL operation n allowed; -2147483648 = not asked for",
+    )
+    * "nodes of the cluster",
+    "cluster_authorized_operations"
+    / Int32.of(AUTHORIZED_OPERATIONS).default(-2147483648)
+    * "bit n = ACL operation n allowed; -2147483648 = not asked for",
 )

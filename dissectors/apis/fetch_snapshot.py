@@ -8,50 +8,81 @@ from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID,
 from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, String, Struct, Uint16, Uuid
 
 FetchSnapshotRequest = Message(
-    "FetchSnapshotRequest", 59, "request", "0-1", "0+",
+    "FetchSnapshotRequest",
+    59,
+    "request",
+    "0-1",
+    "0+",
     "replica_id" / Int32.of(REPLICA_ID).default(-1) * "node id of the node that fetches; -1 = none",
     "max_bytes" / Int32.of(MAX_BYTES).default(2147483647) * "most bytes of snapshot wanted in this answer",
-    "topics" / Array(
+    "topics"
+    / Array(
         "name" / String * "topic name",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition" / Int32 * "partition number",
-            "current_leader_epoch" / Int32.of(LEADER_EPOCH) * "leader epoch the sender knows; -1 = not checked",
-            "snapshot_id" / Struct(
+            "current_leader_epoch"
+            / Int32.of(LEADER_EPOCH)
+            * "leader epoch the sender knows; -1 = not checked",
+            "snapshot_id"
+            / Struct(
                 "end_offset" / Int64 * "offset the snapshot reaches to (exclusive)",
                 "epoch" / Int32 * "epoch of the last record in the snapshot",
-            ) * "snapshot wanted",
+            )
+            * "snapshot wanted",
             "position" / Int64 * "byte position in the snapshot to read from",
             "replica_directory_id" / Uuid.tag(0) @ "1+" * "metadata directory id of the node that fetches",
-        ) * "partitions to fetch from",
-    ) * "topics to fetch from; normally __cluster_metadata alone",
+        )
+        * "partitions to fetch from",
+    )
+    * "topics to fetch from; normally __cluster_metadata alone",
     "cluster_id" / String.null().tag(0).default(None) * "cluster id of the sender; null = not checked",
 )
 
 FetchSnapshotResponse = Message(
-    "FetchSnapshotResponse", 59, "response", "0-1", "0+",
+    "FetchSnapshotResponse",
+    59,
+    "response",
+    "0-1",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (104 = other cluster id)",
-    "topics" / Array(
+    "topics"
+    / Array(
         "name" / String * "topic name",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "index" / Int32 * "partition number",
-            "error_code" / Int16.of(ERROR_CODE) * "0 or why no data (98 no such snapshot, 99 bad position, 6 not leader, 74 old epoch)",
-            "snapshot_id" / Struct(
+            "error_code"
+            / Int16.of(ERROR_CODE)
+            * "0 or why no data (98 no such snapshot, 99 bad position, 6 not leader, 74 old epoch)",
+            "snapshot_id"
+            / Struct(
                 "end_offset" / Int64 * "offset the snapshot reaches to (exclusive)",
                 "epoch" / Int32 * "epoch of the last record in the snapshot",
-            ) * "snapshot the data comes from",
+            )
+            * "snapshot the data comes from",
             "size" / Int64 * "size of the whole snapshot in bytes",
             "position" / Int64 * "byte position in the snapshot where this piece starts",
-            "unaligned_records" / Records.holds("unaligned_records") * "piece of the snapshot; can begin and end in the middle of a batch",
-            "current_leader" / Struct(
+            "unaligned_records"
+            / Records.holds("unaligned_records")
+            * "piece of the snapshot; can begin and end in the middle of a batch",
+            "current_leader"
+            / Struct(
                 "leader_id" / Int32.of(LEADER_ID) * "node id of the leader; -1 = unknown",
                 "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader",
-            ).tag(0) * "leader the answering node knows",
-        ) * "result for each partition",
-    ) * "result for each topic",
-    "node_endpoints" / Array(
+            ).tag(0)
+            * "leader the answering node knows",
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
+    "node_endpoints"
+    / Array(
         "node_id" / Int32 * "node id",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
-    ).tag(0) @ "1+" * "address of the leader named above",
+    ).tag(0)
+    @ "1+"
+    * "address of the leader named above",
 )

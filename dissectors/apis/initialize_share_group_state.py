@@ -8,26 +8,44 @@ from dissectors.domains import ERROR_CODE, SHARE_START_OFFSET
 from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 InitializeShareGroupStateRequest = Message(
-    "InitializeShareGroupStateRequest", 83, "request", "0", "0+",
+    "InitializeShareGroupStateRequest",
+    83,
+    "request",
+    "0",
+    "0+",
     "group_id" / String * "share group",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition" / Int32 * "partition index",
             "state_epoch" / Int32 * "state epoch to begin with; rises with every initialization",
-            "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO) to set; -1 = not set yet",
-        ) * "partitions whose state is initialized",
-    ) * "topics whose state is initialized",
+            "start_offset"
+            / Int64.of(SHARE_START_OFFSET)
+            * "share-partition start offset (SPSO) to set; -1 = not set yet",
+        )
+        * "partitions whose state is initialized",
+    )
+    * "topics whose state is initialized",
 )
 
 InitializeShareGroupStateResponse = Message(
-    "InitializeShareGroupStateResponse", 83, "response", "0", "0+",
-    "results" / Array(
+    "InitializeShareGroupStateResponse",
+    83,
+    "response",
+    "0",
+    "0+",
+    "results"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition" / Int32 * "partition index",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the state of this partition was not initialized",
             "error_message" / String.null().default(None) * "text for the error; null = none",
-        ) * "result for each partition",
-    ) * "result for each topic",
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
 )

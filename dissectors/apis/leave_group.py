@@ -9,23 +9,42 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Array, Int16, Int32, Message, String
 
 LeaveGroupRequest = Message(
-    "LeaveGroupRequest", 13, "request", "0-5", "4+",
+    "LeaveGroupRequest",
+    13,
+    "request",
+    "0-5",
+    "4+",
     "group_id" / String * "group id",
     "member_id" / String @ "0-2" * "member that leaves (v0-2)",
-    "members" / Array(
+    "members"
+    / Array(
         "member_id" / String * "member id; empty = found by the instance id",
-        "group_instance_id" / String.null().default(None) * "group.instance.id of a static member; null = dynamic member",
+        "group_instance_id"
+        / String.null().default(None)
+        * "group.instance.id of a static member; null = dynamic member",
         "reason" / String.null().default(None) @ "5+" * "why the member leaves (KIP-800); null = not said",
-    ) @ "3+" * "members that leave (v3+)",
+    )
+    @ "3+"
+    * "members that leave (v3+)",
 )
 
 LeaveGroupResponse = Message(
-    "LeaveGroupResponse", 13, "response", "0-5", "4+",
-    "throttle_time_ms" / Int32.of(DURATION_MS) @ "1+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
+    "LeaveGroupResponse",
+    13,
+    "response",
+    "0-5",
+    "4+",
+    "throttle_time_ms"
+    / Int32.of(DURATION_MS)
+    @ "1+"
+    * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed",
-    "members" / Array(
+    "members"
+    / Array(
         "member_id" / String * "member id",
         "group_instance_id" / String.null() * "group.instance.id of a static member; null = dynamic member",
         "error_code" / Int16.of(ERROR_CODE) * "0 or why this member could not be removed",
-    ) @ "3+" * "result by member (v3+)",
+    )
+    @ "3+"
+    * "result by member (v3+)",
 )

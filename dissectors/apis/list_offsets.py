@@ -18,33 +18,74 @@ from dissectors.domains import (
 from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String
 
 ListOffsetsRequest = Message(
-    "ListOffsetsRequest", 2, "request", "0-11", "6+",
-    "replica_id" / Int32.of(REPLICA_ID) * "broker id of a follower; -1 = consumer or admin client, -2 = debugging",
-    "isolation_level" / Int8.of(ISOLATION_LEVEL) @ "2+" * "0 = read_uncommitted, 1 = read_committed (latest is then the last stable offset)",
-    "topics" / Array(
+    "ListOffsetsRequest",
+    2,
+    "request",
+    "0-11",
+    "6+",
+    "replica_id"
+    / Int32.of(REPLICA_ID)
+    * "broker id of a follower; -1 = consumer or admin client, -2 = debugging",
+    "isolation_level"
+    / Int8.of(ISOLATION_LEVEL)
+    @ "2+"
+    * "0 = read_uncommitted, 1 = read_committed (latest is then the last stable offset)",
+    "topics"
+    / Array(
         "name" / String * "topic name",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number",
-            "current_leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) @ "4+" * "leader epoch the client knows, checked by the broker (KIP-320); -1 = no check",
-            "timestamp" / Int64.of(LIST_OFFSETS_TIMESTAMP) * "ms since epoch; -1 latest, -2 earliest, -3 max time, -4 local, -5 tiered, -6 upload pending",
+            "current_leader_epoch"
+            / Int32.of(LEADER_EPOCH).default(-1)
+            @ "4+"
+            * "leader epoch the client knows, checked by the broker (KIP-320); -1 = no check",
+            "timestamp"
+            / Int64.of(LIST_OFFSETS_TIMESTAMP)
+            * "ms since epoch; -1 latest, -2 earliest, -3 max time, -4 local, -5 tiered, -6 upload pending",
             "max_num_offsets" / Int32.default(1) @ "0" * "how many offsets to return at most (v0 only)",
-        ) * "partitions to look up",
-    ) * "topics to look up",
-    "timeout_ms" / Int32.of(DURATION_MS) @ "10+" * "longest time in ms to wait for a lookup in tiered storage",
+        )
+        * "partitions to look up",
+    )
+    * "topics to look up",
+    "timeout_ms"
+    / Int32.of(DURATION_MS)
+    @ "10+"
+    * "longest time in ms to wait for a lookup in tiered storage",
 )
 
 ListOffsetsResponse = Message(
-    "ListOffsetsResponse", 2, "response", "0-11", "6+",
-    "throttle_time_ms" / Int32.of(DURATION_MS) @ "2+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
-    "topics" / Array(
+    "ListOffsetsResponse",
+    2,
+    "response",
+    "0-11",
+    "6+",
+    "throttle_time_ms"
+    / Int32.of(DURATION_MS)
+    @ "2+"
+    * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
+    "topics"
+    / Array(
         "name" / String * "topic name",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the lookup in this partition failed",
-            "old_style_offsets" / Array(Int64) @ "0" * "v0 only: segment start offsets before the time, newest first",
-            "timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "time in ms of the found record; -1 = none or looked up by a special time",
+            "old_style_offsets"
+            / Array(Int64)
+            @ "0"
+            * "v0 only: segment start offsets before the time, newest first",
+            "timestamp"
+            / Int64.of(TIMESTAMP_MS).default(-1)
+            @ "1+"
+            * "time in ms of the found record; -1 = none or looked up by a special time",
             "offset" / Int64.of(OFFSET).default(-1) @ "1+" * "offset found; -1 = none",
-            "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) @ "4+" * "leader epoch of the offset found; -1 = unknown",
-        ) * "result by partition",
-    ) * "result by topic",
+            "leader_epoch"
+            / Int32.of(LEADER_EPOCH).default(-1)
+            @ "4+"
+            * "leader epoch of the offset found; -1 = unknown",
+        )
+        * "result by partition",
+    )
+    * "result by topic",
 )

@@ -8,25 +8,45 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Array, Int16, Int32, Message, String
 
 OffsetDeleteRequest = Message(
-    "OffsetDeleteRequest", 47, "request", "0", "none",
+    "OffsetDeleteRequest",
+    47,
+    "request",
+    "0",
+    "none",
     "group_id" / String * "group whose offsets are deleted",
-    "topics" / Array(
+    "topics"
+    / Array(
         "name" / String * "topic name",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number",
-        ) * "partitions to delete offsets of",
-    ) * "topics to delete offsets of",
+        )
+        * "partitions to delete offsets of",
+    )
+    * "topics to delete offsets of",
 )
 
 OffsetDeleteResponse = Message(
-    "OffsetDeleteResponse", 47, "response", "0", "none",
-    "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (69 = no such group, 16 = not the coordinator)",
+    "OffsetDeleteResponse",
+    47,
+    "response",
+    "0",
+    "none",
+    "error_code"
+    / Int16.of(ERROR_CODE)
+    * "0 or why the whole request failed (69 = no such group, 16 = not the coordinator)",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "topics" / Array(
+    "topics"
+    / Array(
         "name" / String * "topic name",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number",
-            "error_code" / Int16.of(ERROR_CODE) * "0 or why the offset stays (86 = the group subscribes to the topic)",
-        ) * "result for each partition",
-    ) * "result for each topic",
+            "error_code"
+            / Int16.of(ERROR_CODE)
+            * "0 or why the offset stays (86 = the group subscribes to the topic)",
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
 )

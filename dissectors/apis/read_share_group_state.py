@@ -8,33 +8,59 @@ from dissectors.domains import ERROR_CODE, LEADER_EPOCH, SHARE_DELIVERY_STATE, S
 from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 ReadShareGroupStateRequest = Message(
-    "ReadShareGroupStateRequest", 84, "request", "0", "0+",
+    "ReadShareGroupStateRequest",
+    84,
+    "request",
+    "0",
+    "0+",
     "group_id" / String * "share group",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition" / Int32 * "partition index",
-            "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that asks; an old one is fenced",
-        ) * "partitions whose state is read",
-    ) * "topics whose state is read",
+            "leader_epoch"
+            / Int32.of(LEADER_EPOCH)
+            * "epoch of the partition leader that asks; an old one is fenced",
+        )
+        * "partitions whose state is read",
+    )
+    * "topics whose state is read",
 )
 
 ReadShareGroupStateResponse = Message(
-    "ReadShareGroupStateResponse", 84, "response", "0", "0+",
-    "results" / Array(
+    "ReadShareGroupStateResponse",
+    84,
+    "response",
+    "0",
+    "0+",
+    "results"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition" / Int32 * "partition index",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the state of this partition was not read",
             "error_message" / String.null().default(None) * "text for the error; null = none",
-            "state_epoch" / Int32 * "state epoch of the share-partition; rises when its state is initialized anew",
-            "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
-            "state_batches" / Array(
+            "state_epoch"
+            / Int32
+            * "state epoch of the share-partition; rises when its state is initialized anew",
+            "start_offset"
+            / Int64.of(SHARE_START_OFFSET)
+            * "share-partition start offset (SPSO); -1 = not initialized",
+            "state_batches"
+            / Array(
                 "first_offset" / Int64 * "first offset of the range",
                 "last_offset" / Int64 * "last offset of the range (included)",
-                "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
+                "delivery_state"
+                / Int8.of(SHARE_DELIVERY_STATE)
+                * "0 available, 1 acquired, 2 acknowledged, 4 archived",
                 "delivery_count" / Int16 * "how often the records were handed to a consumer",
-            ) * "offset ranges above the start offset with their delivery state",
-        ) * "result for each partition",
-    ) * "result for each topic",
+            )
+            * "offset ranges above the start offset with their delivery state",
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
 )

@@ -7,14 +7,22 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Int16, Int32, Message, String, Uuid
 
 RemoveRaftVoterRequest = Message(
-    "RemoveRaftVoterRequest", 81, "request", "0", "0+",
+    "RemoveRaftVoterRequest",
+    81,
+    "request",
+    "0",
+    "0+",
     "cluster_id" / String.null() * "cluster id, checked by the leader; null = not checked",
     "voter_id" / Int32 * "node id of the voter to remove",
     "voter_directory_id" / Uuid * "directory id of the voter to remove; must match the voter set",
 )
 
 RemoveRaftVoterResponse = Message(
-    "RemoveRaftVoterResponse", 81, "response", "0", "0+",
+    "RemoveRaftVoterResponse",
+    81,
+    "response",
+    "0",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter was not removed",
     "error_message" / String.null() * "text for the error; null = none",

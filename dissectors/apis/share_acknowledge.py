@@ -15,46 +15,79 @@ from dissectors.domains import (
 from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uuid
 
 ShareAcknowledgeRequest = Message(
-    "ShareAcknowledgeRequest", 79, "request", "0-2", "0+",
+    "ShareAcknowledgeRequest",
+    79,
+    "request",
+    "0-2",
+    "0+",
     "group_id" / String.null().default(None) * "share group id",
     "member_id" / String.null() * "member id of the consumer",
-    "share_session_epoch" / Int32.of(SHARE_SESSION_EPOCH) * "share session epoch; -1 = close, else one more each time; cannot open one",
+    "share_session_epoch"
+    / Int32.of(SHARE_SESSION_EPOCH)
+    * "share session epoch; -1 = close, else one more each time; cannot open one",
     "is_renew_ack" / Bool @ "2+" * "true = acknowledgements can include renewals of the lock (type 4)",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number",
-            "acknowledgement_batches" / Array(
+            "acknowledgement_batches"
+            / Array(
                 "first_offset" / Int64 * "first offset acknowledged",
                 "last_offset" / Int64 * "last offset acknowledged (inclusive)",
-                "acknowledge_types" / Array(Int8.of(ACKNOWLEDGE_TYPE)) * "one per offset, or one for all: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (v2+)",
-            ) * "acknowledgements of records delivered earlier",
-        ) * "partitions to acknowledge records of",
-    ) * "topics to acknowledge records of",
+                "acknowledge_types"
+                / Array(Int8.of(ACKNOWLEDGE_TYPE))
+                * "one per offset, or one for all: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (v2+)",
+            )
+            * "acknowledgements of records delivered earlier",
+        )
+        * "partitions to acknowledge records of",
+    )
+    * "topics to acknowledge records of",
 )
 
 ShareAcknowledgeResponse = Message(
-    "ShareAcknowledgeResponse", 79, "response", "0-2", "0+",
+    "ShareAcknowledgeResponse",
+    79,
+    "response",
+    "0-2",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (122 no such share session, 123 wrong session epoch)",
+    "error_code"
+    / Int16.of(ERROR_CODE)
+    * "0 or why the whole request failed (122 no such share session, 123 wrong session epoch)",
     "error_message" / String.null().default(None) * "explanation of error_code; null = none",
-    "acquisition_lock_timeout_ms" / Int32.of(DURATION_MS) @ "2+" * "ms that records stay locked for this member",
-    "responses" / Array(
+    "acquisition_lock_timeout_ms"
+    / Int32.of(DURATION_MS)
+    @ "2+"
+    * "ms that records stay locked for this member",
+    "responses"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition_index" / Int32 * "partition number",
-            "error_code" / Int16.of(ERROR_CODE) * "0 or why acknowledgements failed (121 = lock lost or bad state)",
+            "error_code"
+            / Int16.of(ERROR_CODE)
+            * "0 or why acknowledgements failed (121 = lock lost or bad state)",
             "error_message" / String.null().default(None) * "explanation of error_code; null = none",
-            "current_leader" / Struct(
+            "current_leader"
+            / Struct(
                 "leader_id" / Int32.of(LEADER_ID) * "broker id of the leader; -1 = unknown",
                 "leader_epoch" / Int32.of(LEADER_EPOCH) * "leader epoch; -1 = unknown",
-            ) * "leader of the partition if this broker no longer is",
-        ) * "result for each partition",
-    ) * "result for each topic",
-    "node_endpoints" / Array(
+            )
+            * "leader of the partition if this broker no longer is",
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
+    "node_endpoints"
+    / Array(
         "node_id" / Int32 * "broker id",
         "host" / String * "host name or address",
         "port" / Int32 * "port",
         "rack" / String.null().default(None) * "rack of the broker; null = none",
-    ) * "addresses of the leaders named in current_leader",
+    )
+    * "addresses of the leaders named in current_leader",
 )

@@ -8,7 +8,11 @@ from dissectors.domains import DURATION_MS, ERROR_CODE, MEMBER_EPOCH, MEMBER_EPO
 from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uuid
 
 ShareGroupHeartbeatRequest = Message(
-    "ShareGroupHeartbeatRequest", 76, "request", "0-1", "0+",
+    "ShareGroupHeartbeatRequest",
+    76,
+    "request",
+    "0-1",
+    "0+",
     "group_id" / String * "share group id",
     "member_id" / String * "member id, made by the member itself",
     "member_epoch" / Int32.of(MEMBER_EPOCH) * "member epoch; 0 = join, -1 = leave",
@@ -17,17 +21,29 @@ ShareGroupHeartbeatRequest = Message(
 )
 
 ShareGroupHeartbeatResponse = Message(
-    "ShareGroupHeartbeatResponse", 76, "response", "0-1", "0+",
+    "ShareGroupHeartbeatResponse",
+    76,
+    "response",
+    "0-1",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "error_code" / Int16.of(ERROR_CODE) * "0 or why the heartbeat was refused (25 = unknown member, 110 = fenced epoch)",
+    "error_code"
+    / Int16.of(ERROR_CODE)
+    * "0 or why the heartbeat was refused (25 = unknown member, 110 = fenced epoch)",
     "error_message" / String.null().default(None) * "explanation of error_code; null = none",
     "member_id" / String.null().default(None) * "member id that the coordinator confirms; null = none",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "member epoch to use from now on",
     "heartbeat_interval_ms" / Int32.of(DURATION_MS) * "ms until the next heartbeat is due",
-    "assignment" / Struct(
-        "topic_partitions" / Array(
+    "assignment"
+    / Struct(
+        "topic_partitions"
+        / Array(
             "topic_id" / Uuid.holds("topic_id") * "topic id",
             "partitions" / Array(Int32) * "assigned partition numbers, maybe shared with other members",
-        ) * "assigned partitions by topic",
-    ).null().default(None) * "partitions the member reads from now; null = unchanged",
+        )
+        * "assigned partitions by topic",
+    )
+    .null()
+    .default(None)
+    * "partitions the member reads from now; null = unchanged",
 )

@@ -19,121 +19,228 @@ from dissectors.domains import (
 from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16
 
 StreamsGroupHeartbeatRequest = Message(
-    "StreamsGroupHeartbeatRequest", 88, "request", "0-1", "0+",
+    "StreamsGroupHeartbeatRequest",
+    88,
+    "request",
+    "0-1",
+    "0+",
     "group_id" / String * "streams group (application.id)",
     "member_id" / String * "member id, made by the client, the same for its whole life",
-    "member_epoch" / Int32.of(MEMBER_EPOCH) * "0 = join, -1 = leave, -2 = static leave, else epoch of the last response",
-    "endpoint_information_epoch" / Int32 * "epoch of the endpoint list that the member has; a newer list comes back if it changed",
+    "member_epoch"
+    / Int32.of(MEMBER_EPOCH)
+    * "0 = join, -1 = leave, -2 = static leave, else epoch of the last response",
+    "endpoint_information_epoch"
+    / Int32
+    * "epoch of the endpoint list that the member has; a newer list comes back if it changed",
     "instance_id" / String.null().default(None) * "group.instance.id of a static member; null = dynamic",
     "rack_id" / String.null().default(None) * "client.rack; null = unknown or unchanged",
-    "rebalance_timeout_ms" / Int32.of(HEARTBEAT_REBALANCE_TIMEOUT).default(-1) * "ms the member may take to revoke tasks; -1 = unchanged",
-    "topology" / Struct(
+    "rebalance_timeout_ms"
+    / Int32.of(HEARTBEAT_REBALANCE_TIMEOUT).default(-1)
+    * "ms the member may take to revoke tasks; -1 = unchanged",
+    "topology"
+    / Struct(
         "epoch" / Int32 * "version of the topology",
-        "subtopologies" / Array(
+        "subtopologies"
+        / Array(
             "subtopology_id" / String * "subtopology id, unique in the topology",
             "source_topics" / Array(String) * "user topics that the subtopology reads",
-            "source_topic_regex" / Array(String) * "regular expressions for user topics that the subtopology reads",
-            "state_changelog_topics" / Array(
+            "source_topic_regex"
+            / Array(String)
+            * "regular expressions for user topics that the subtopology reads",
+            "state_changelog_topics"
+            / Array(
                 "name" / String * "changelog topic name",
-                "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-                "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-                "topic_configs" / Array(
+                "partitions"
+                / Int32.of(STREAMS_TOPIC_SETTING)
+                * "number of partitions wanted; 0 = the broker works it out",
+                "replication_factor"
+                / Int16.of(STREAMS_TOPIC_SETTING)
+                * "replication factor wanted; 0 = the broker's default",
+                "topic_configs"
+                / Array(
                     "key" / String * "topic config name",
                     "value" / String * "topic config value",
-                ) * "topic configs to create the topic with",
-            ) * "changelog topics of the state stores",
+                )
+                * "topic configs to create the topic with",
+            )
+            * "changelog topics of the state stores",
             "repartition_sink_topics" / Array(String) * "repartition topics that the subtopology writes",
-            "repartition_source_topics" / Array(
+            "repartition_source_topics"
+            / Array(
                 "name" / String * "repartition topic name",
-                "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-                "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-                "topic_configs" / Array(
+                "partitions"
+                / Int32.of(STREAMS_TOPIC_SETTING)
+                * "number of partitions wanted; 0 = the broker works it out",
+                "replication_factor"
+                / Int16.of(STREAMS_TOPIC_SETTING)
+                * "replication factor wanted; 0 = the broker's default",
+                "topic_configs"
+                / Array(
                     "key" / String * "topic config name",
                     "value" / String * "topic config value",
-                ) * "topic configs to create the topic with",
-            ) * "repartition topics that the subtopology reads",
-            "copartition_groups" / Array(
+                )
+                * "topic configs to create the topic with",
+            )
+            * "repartition topics that the subtopology reads",
+            "copartition_groups"
+            / Array(
                 "source_topics" / Array(Int16) * "indexes into source_topics of this subtopology",
                 "source_topic_regex" / Array(Int16) * "indexes into source_topic_regex of this subtopology",
-                "repartition_source_topics" / Array(Int16) * "indexes into repartition_source_topics of this subtopology",
-            ) * "topics that must have the same number of partitions",
-        ) * "subtopologies of the application",
-    ).null().default(None) * "topology of the application, sent when joining; null = unchanged",
-    "active_tasks" / Array(
+                "repartition_source_topics"
+                / Array(Int16)
+                * "indexes into repartition_source_topics of this subtopology",
+            )
+            * "topics that must have the same number of partitions",
+        )
+        * "subtopologies of the application",
+    )
+    .null()
+    .default(None)
+    * "topology of the application, sent when joining; null = unchanged",
+    "active_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "active tasks that the member owns; null = unchanged",
-    "standby_tasks" / Array(
+    )
+    .null()
+    .default(None)
+    * "active tasks that the member owns; null = unchanged",
+    "standby_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "standby tasks that the member owns; null = unchanged",
-    "warmup_tasks" / Array(
+    )
+    .null()
+    .default(None)
+    * "standby tasks that the member owns; null = unchanged",
+    "warmup_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "warm-up tasks that the member owns; null = unchanged",
-    "process_id" / String.null().default(None) * "id of the Streams instance, shared by its threads; null = unchanged",
-    "user_endpoint" / Struct(
+    )
+    .null()
+    .default(None)
+    * "warm-up tasks that the member owns; null = unchanged",
+    "process_id"
+    / String.null().default(None)
+    * "id of the Streams instance, shared by its threads; null = unchanged",
+    "user_endpoint"
+    / Struct(
         "host" / String * "host of application.server",
         "port" / Uint16 * "port of application.server",
-    ).null().default(None) * "endpoint for interactive queries (application.server); null = none or unchanged",
-    "client_tags" / Array(
+    )
+    .null()
+    .default(None)
+    * "endpoint for interactive queries (application.server); null = none or unchanged",
+    "client_tags"
+    / Array(
         "key" / String * "client tag name",
         "value" / String * "client tag value",
-    ).null().default(None) * "client tags for rack-aware standby tasks; null = unchanged",
-    "task_offsets" / Array(
+    )
+    .null()
+    .default(None)
+    * "client tags for rack-aware standby tasks; null = unchanged",
+    "task_offsets"
+    / Array(
         "subtopology_id" / String * "subtopology of the task",
         "partition" / Int32 * "partition of the task",
         "offset" / Int64 * "sum of the changelog offsets that the task has reached",
-    ).null().default(None) * "changelog offsets of stateful tasks; null = unchanged; refused before 4.4",
-    "task_end_offsets" / Array(
+    )
+    .null()
+    .default(None)
+    * "changelog offsets of stateful tasks; null = unchanged; refused before 4.4",
+    "task_end_offsets"
+    / Array(
         "subtopology_id" / String * "subtopology of the task",
         "partition" / Int32 * "partition of the task",
         "offset" / Int64 * "sum of the end offsets of the task's changelogs",
-    ).null().default(None) * "changelog end offsets of stateful tasks; null = unchanged; refused before 4.4",
+    )
+    .null()
+    .default(None)
+    * "changelog end offsets of stateful tasks; null = unchanged; refused before 4.4",
     "shutdown_application" / Bool * "true = ask all members of the group to shut down",
 )
 
 StreamsGroupHeartbeatResponse = Message(
-    "StreamsGroupHeartbeatResponse", 88, "response", "0-1", "0+",
+    "StreamsGroupHeartbeatResponse",
+    88,
+    "response",
+    "0-1",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the heartbeat failed",
     "error_message" / String.null().default(None) * "text for the error; null = none",
     "member_id" / String * "member id of the request",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "member epoch to send in the next heartbeat",
     "heartbeat_interval_ms" / Int32.of(DURATION_MS) * "ms until the next heartbeat",
-    "acceptable_recovery_lag_legacy" / Int32 @ "0" * "lag up to which a task counts as caught up (v0 only; then acceptable_recovery_lag)",
+    "acceptable_recovery_lag_legacy"
+    / Int32
+    @ "0"
+    * "lag up to which a task counts as caught up (v0 only; then acceptable_recovery_lag)",
     "task_offset_interval_ms" / Int32.of(DURATION_MS) * "ms between reports of task offsets",
-    "acceptable_recovery_lag" / Int64.of(ACCEPTABLE_RECOVERY_LAG).default(-1) @ "1+" * "lag up to which a task counts as caught up; -1 = not given",
-    "status" / Array(
-        "status_code" / Int8.of(STREAMS_STATUS) * "0 old topology, 1/3 source/internal topics gone, 2 partitioning, 4 shutdown, 5 delayed, 6 tags",
+    "acceptable_recovery_lag"
+    / Int64.of(ACCEPTABLE_RECOVERY_LAG).default(-1)
+    @ "1+"
+    * "lag up to which a task counts as caught up; -1 = not given",
+    "status"
+    / Array(
+        "status_code"
+        / Int8.of(STREAMS_STATUS)
+        * "0 old topology, 1/3 source/internal topics gone, 2 partitioning, 4 shutdown, 5 delayed, 6 tags",
         "status_detail" / String * "text for the status",
-    ).null() * "problems of the group that the member should know; null = unchanged",
-    "active_tasks" / Array(
+    ).null()
+    * "problems of the group that the member should know; null = unchanged",
+    "active_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "active tasks to run; null = unchanged",
-    "standby_tasks" / Array(
+    )
+    .null()
+    .default(None)
+    * "active tasks to run; null = unchanged",
+    "standby_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "standby tasks to keep; null = unchanged",
-    "warmup_tasks" / Array(
+    )
+    .null()
+    .default(None)
+    * "standby tasks to keep; null = unchanged",
+    "warmup_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "warm-up tasks to build up; null = unchanged",
-    "topology_description_required" / Bool @ "1+" * "true = broker wants the full topology (StreamsGroupTopologyDescriptionUpdate, KIP-1331)",
+    )
+    .null()
+    .default(None)
+    * "warm-up tasks to build up; null = unchanged",
+    "topology_description_required"
+    / Bool
+    @ "1+"
+    * "true = broker wants the full topology (StreamsGroupTopologyDescriptionUpdate, KIP-1331)",
     "endpoint_information_epoch" / Int32 * "epoch of the endpoint list, to send in the next heartbeat",
-    "partitions_by_user_endpoint" / Array(
-        "user_endpoint" / Struct(
+    "partitions_by_user_endpoint"
+    / Array(
+        "user_endpoint"
+        / Struct(
             "host" / String * "host of application.server",
             "port" / Uint16 * "port of application.server",
-        ) * "endpoint of one Streams instance",
-        "active_partitions" / Array(
+        )
+        * "endpoint of one Streams instance",
+        "active_partitions"
+        / Array(
             "topic" / String * "topic name",
             "partitions" / Array(Int32) * "partition indexes",
-        ) * "partitions of its active tasks",
-        "standby_partitions" / Array(
+        )
+        * "partitions of its active tasks",
+        "standby_partitions"
+        / Array(
             "topic" / String * "topic name",
             "partitions" / Array(Int32) * "partition indexes",
-        ) * "partitions of its standby tasks",
-    ).null().default(None) * "which endpoint serves which partitions (interactive queries); null = unchanged",
+        )
+        * "partitions of its standby tasks",
+    )
+    .null()
+    .default(None)
+    * "which endpoint serves which partitions (interactive queries); null = unchanged",
 )

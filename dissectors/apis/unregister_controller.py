@@ -8,12 +8,20 @@ from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Int16, Int32, Message, String
 
 UnregisterControllerRequest = Message(
-    "UnregisterControllerRequest", 94, "request", "0", "0+",
+    "UnregisterControllerRequest",
+    94,
+    "request",
+    "0",
+    "0+",
     "controller_id" / Int32 * "node id of the controller whose registration is removed",
 )
 
 UnregisterControllerResponse = Message(
-    "UnregisterControllerResponse", 94, "response", "0", "0+",
+    "UnregisterControllerResponse",
+    94,
+    "response",
+    "0",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the controller was not unregistered",
     "error_message" / String.null() * "text for the error; null = none",

@@ -16,52 +16,85 @@ from dissectors.domains import (
 from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 UpdateMetadataRequest = Message(
-    "UpdateMetadataRequest", 6, "request", "0-8", "6+",
+    "UpdateMetadataRequest",
+    6,
+    "request",
+    "0-8",
+    "6+",
     "controller_id" / Int32 * "broker id of the controller",
     "is_kraft_controller" / Bool @ "8+" * "true when a KRaft controller sends it during migration (KIP-866)",
     "controller_epoch" / Int32 * "epoch of the sending controller; an older one is refused",
-    "ungrouped_partition_states" / Array(
+    "ungrouped_partition_states"
+    / Array(
         "topic_name" / String * "topic name",
         "partition_index" / Int32 * "partition number",
         "controller_epoch" / Int32 * "controller epoch in which the state was last changed",
-        "leader" / Int32.of(CONTROLLER_LEADER_ID) * "broker id of the leader; -1 = none, -2 = topic being deleted",
+        "leader"
+        / Int32.of(CONTROLLER_LEADER_ID)
+        * "broker id of the leader; -1 = none, -2 = topic being deleted",
         "leader_epoch" / Int32.of(CONTROLLER_LEADER_EPOCH) * "epoch of the leader",
         "isr" / Array(Int32) * "broker ids of the in-sync replicas",
         "zk_version" / Int32 * "version of the partition state in ZooKeeper",
         "replicas" / Array(Int32) * "broker ids of all replicas, preferred leader first",
         "offline_replicas" / Array(Int32) @ "4" * "broker ids of the replicas that are offline",
-    ) @ "0-4" * "partition states, flat list (v0-4)",
-    "broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) @ "5+" * "epoch of the receiving broker (KIP-380); -1 = not given",
-    "topic_states" / Array(
+    )
+    @ "0-4"
+    * "partition states, flat list (v0-4)",
+    "broker_epoch"
+    / Int64.of(BROKER_EPOCH).default(-1)
+    @ "5+"
+    * "epoch of the receiving broker (KIP-380); -1 = not given",
+    "topic_states"
+    / Array(
         "topic_name" / String * "topic name",
         "topic_id" / Uuid.holds("topic_id") @ "7+" * "topic id; all-zero = none",
-        "partition_states" / Array(
+        "partition_states"
+        / Array(
             "partition_index" / Int32 * "partition number",
             "controller_epoch" / Int32 * "controller epoch in which the state was last changed",
-            "leader" / Int32.of(CONTROLLER_LEADER_ID) * "broker id of the leader; -1 = none, -2 = topic being deleted",
+            "leader"
+            / Int32.of(CONTROLLER_LEADER_ID)
+            * "broker id of the leader; -1 = none, -2 = topic being deleted",
             "leader_epoch" / Int32.of(CONTROLLER_LEADER_EPOCH) * "epoch of the leader",
             "isr" / Array(Int32) * "broker ids of the in-sync replicas",
             "zk_version" / Int32 * "version of the partition state in ZooKeeper",
             "replicas" / Array(Int32) * "broker ids of all replicas, preferred leader first",
             "offline_replicas" / Array(Int32) * "broker ids of the replicas that are offline",
-        ) * "states of this topic's partitions",
-    ) @ "5+" * "partition states by topic (v5+)",
-    "live_brokers" / Array(
+        )
+        * "states of this topic's partitions",
+    )
+    @ "5+"
+    * "partition states by topic (v5+)",
+    "live_brokers"
+    / Array(
         "id" / Int32 * "broker id",
         "v0_host" / String @ "0" * "host name of the broker (v0)",
         "v0_port" / Int32 @ "0" * "port of the broker (v0)",
-        "endpoints" / Array(
+        "endpoints"
+        / Array(
             "port" / Int32 * "port of the listener",
             "host" / String * "host name of the listener",
             "listener" / String @ "3+" * "listener name (KIP-103)",
-            "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 = PLAINTEXT, 1 = SSL, 2 = SASL_PLAINTEXT, 3 = SASL_SSL",
-        ) @ "1+" * "listeners of the broker",
+            "security_protocol"
+            / Int16.of(SECURITY_PROTOCOL)
+            * "0 = PLAINTEXT, 1 = SSL, 2 = SASL_PLAINTEXT, 3 = SASL_SSL",
+        )
+        @ "1+"
+        * "listeners of the broker",
         "rack" / String.null() @ "2+" * "rack of the broker; null = none",
-    ) * "brokers that are alive",
-    "type" / Int8.of(CONTROLLER_REQUEST_TYPE).tag(0) @ "8+" * "0 = unknown, 1 = only changes, 2 = full metadata; sent since 3.6.1",
+    )
+    * "brokers that are alive",
+    "type"
+    / Int8.of(CONTROLLER_REQUEST_TYPE).tag(0)
+    @ "8+"
+    * "0 = unknown, 1 = only changes, 2 = full metadata; sent since 3.6.1",
 )
 
 UpdateMetadataResponse = Message(
-    "UpdateMetadataResponse", 6, "response", "0-8", "6+",
+    "UpdateMetadataResponse",
+    6,
+    "response",
+    "0-8",
+    "6+",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the update failed, e.g. 11 = stale controller epoch",
 )

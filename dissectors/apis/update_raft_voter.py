@@ -7,30 +7,46 @@ from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID
 from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uint16, Uuid
 
 UpdateRaftVoterRequest = Message(
-    "UpdateRaftVoterRequest", 82, "request", "0", "0+",
+    "UpdateRaftVoterRequest",
+    82,
+    "request",
+    "0",
+    "0+",
     "cluster_id" / String.null() * "cluster id, checked by the leader; null = not checked",
-    "current_leader_epoch" / Int32.of(LEADER_EPOCH) * "quorum leader epoch that the voter knows; an old one is refused",
+    "current_leader_epoch"
+    / Int32.of(LEADER_EPOCH)
+    * "quorum leader epoch that the voter knows; an old one is refused",
     "voter_id" / Int32 * "node id of the voter that sends its data",
     "voter_directory_id" / Uuid * "directory id of the voter's metadata log",
-    "listeners" / Array(
+    "listeners"
+    / Array(
         "name" / String * "listener name, e.g. CONTROLLER",
         "host" / String * "host name or address of the listener",
         "port" / Uint16 * "port of the listener",
-    ) * "listeners at which the voter can be reached now",
-    "kraft_version_feature" / Struct(
+    )
+    * "listeners at which the voter can be reached now",
+    "kraft_version_feature"
+    / Struct(
         "min_supported_version" / Int16 * "lowest kraft.version supported",
         "max_supported_version" / Int16 * "highest kraft.version supported",
-    ) * "range of kraft.version that the voter supports",
+    )
+    * "range of kraft.version that the voter supports",
 )
 
 UpdateRaftVoterResponse = Message(
-    "UpdateRaftVoterResponse", 82, "response", "0", "0+",
+    "UpdateRaftVoterResponse",
+    82,
+    "response",
+    "0",
+    "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter's data was not updated",
-    "current_leader" / Struct(
+    "current_leader"
+    / Struct(
         "leader_id" / Int32.of(LEADER_ID).default(-1) * "node id of the quorum leader; -1 = unknown",
         "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "epoch of the quorum leader; -1 = unknown",
         "host" / String * "host of the quorum leader",
         "port" / Int32 * "port of the quorum leader",
-    ).tag(0) * "quorum leader that the answering node knows",
+    ).tag(0)
+    * "quorum leader that the answering node knows",
 )

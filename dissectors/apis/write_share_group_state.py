@@ -14,34 +14,61 @@ from dissectors.domains import (
 from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 WriteShareGroupStateRequest = Message(
-    "WriteShareGroupStateRequest", 85, "request", "0-1", "0+",
+    "WriteShareGroupStateRequest",
+    85,
+    "request",
+    "0-1",
+    "0+",
     "group_id" / String * "share group",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition" / Int32 * "partition index",
             "state_epoch" / Int32 * "state epoch that the leader knows; an old one is fenced",
-            "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that writes; an old one is fenced",
-            "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not written",
-            "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).default(-1) @ "1+" * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
-            "state_batches" / Array(
+            "leader_epoch"
+            / Int32.of(LEADER_EPOCH)
+            * "epoch of the partition leader that writes; an old one is fenced",
+            "start_offset"
+            / Int64.of(SHARE_START_OFFSET)
+            * "share-partition start offset (SPSO); -1 = not written",
+            "delivery_complete_count"
+            / Int32.of(DELIVERY_COMPLETE_COUNT).default(-1)
+            @ "1+"
+            * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
+            "state_batches"
+            / Array(
                 "first_offset" / Int64 * "first offset of the range",
                 "last_offset" / Int64 * "last offset of the range (included)",
-                "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
+                "delivery_state"
+                / Int8.of(SHARE_DELIVERY_STATE)
+                * "0 available, 1 acquired, 2 acknowledged, 4 archived",
                 "delivery_count" / Int16 * "how often the records were handed to a consumer",
-            ) * "offset ranges whose delivery state changed",
-        ) * "partitions whose state is written",
-    ) * "topics whose state is written",
+            )
+            * "offset ranges whose delivery state changed",
+        )
+        * "partitions whose state is written",
+    )
+    * "topics whose state is written",
 )
 
 WriteShareGroupStateResponse = Message(
-    "WriteShareGroupStateResponse", 85, "response", "0-1", "0+",
-    "results" / Array(
+    "WriteShareGroupStateResponse",
+    85,
+    "response",
+    "0-1",
+    "0+",
+    "results"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
+        "partitions"
+        / Array(
             "partition" / Int32 * "partition index",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the state of this partition was not written",
             "error_message" / String.null().default(None) * "text for the error; null = none",
-        ) * "result for each partition",
-    ) * "result for each topic",
+        )
+        * "result for each partition",
+    )
+    * "result for each topic",
 )

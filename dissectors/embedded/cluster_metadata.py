@@ -35,77 +35,120 @@ from dissectors.schema import (
 )
 
 _RegisterBrokerRecordUntil28 = Message(
-    "RegisterBrokerRecord", 0, "data", "0", "none",
+    "RegisterBrokerRecord",
+    0,
+    "data",
+    "0",
+    "none",
     "broker_id" / Int32 * "broker id",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch that the controller gave to this registration",
-    "end_points" / Array(
+    "end_points"
+    / Array(
         "name" / String * "listener name",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners",
-    "features" / Array(
+        "security_protocol"
+        / Int16.of(SECURITY_PROTOCOL)
+        * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
+    )
+    * "listeners",
+    "features"
+    / Array(
         "name" / String * "feature, e.g. metadata.version",
         "min_supported_version" / Int16 * "lowest level supported",
         "max_supported_version" / Int16 * "highest level supported",
-    ) * "features that the node supports",
+    )
+    * "features that the node supports",
     "rack" / String.null() * "broker.rack; null = none",
 )
 
 RegisterBrokerRecord = Message(
-    "RegisterBrokerRecord", 0, "data", "0-4", "0+",
+    "RegisterBrokerRecord",
+    0,
+    "data",
+    "0-4",
+    "0+",
     "broker_id" / Int32 * "broker id",
     "is_migrating_zk_broker" / Bool @ "2+" * "true = a ZooKeeper-mode broker in a migration (KIP-866)",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch that the controller gave to this registration",
-    "end_points" / Array(
+    "end_points"
+    / Array(
         "name" / String * "listener name",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners",
-    "features" / Array(
+        "security_protocol"
+        / Int16.of(SECURITY_PROTOCOL)
+        * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
+    )
+    * "listeners",
+    "features"
+    / Array(
         "name" / String * "feature, e.g. metadata.version",
         "min_supported_version" / Int16 * "lowest level supported",
         "max_supported_version" / Int16 * "highest level supported",
-    ) * "features that the node supports",
+    )
+    * "features that the node supports",
     "rack" / String.null() * "broker.rack; null = none",
     "fenced" / Bool.default(True) * "true = fenced: no partition leader, hidden from clients",
     "in_controlled_shutdown" / Bool @ "1+" * "true = broker is in controlled shutdown",
     "log_dirs" / Array(Uuid).tag(0) @ "3+" * "ids of the log directories that are online (KIP-858)",
-    "cordoned_log_dirs" / Array(Uuid).null().tag(1).default(None) @ "4+" * "ids of log directories that get no new replicas (KIP-1066); null = none",
+    "cordoned_log_dirs"
+    / Array(Uuid).null().tag(1).default(None)
+    @ "4+"
+    * "ids of log directories that get no new replicas (KIP-1066); null = none",
     older=(_RegisterBrokerRecordUntil28,),
 )
 
 _UnregisterBrokerRecordUntil28 = Message(
-    "UnregisterBrokerRecord", 1, "data", "0", "none",
+    "UnregisterBrokerRecord",
+    1,
+    "data",
+    "0",
+    "none",
     "broker_id" / Int32 * "broker id",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the registration that is removed",
 )
 
 UnregisterBrokerRecord = Message(
-    "UnregisterBrokerRecord", 1, "data", "0", "0+",
+    "UnregisterBrokerRecord",
+    1,
+    "data",
+    "0",
+    "0+",
     "broker_id" / Int32 * "broker id",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the registration that is removed",
     older=(_UnregisterBrokerRecordUntil28,),
 )
 
 _TopicRecordUntil28 = Message(
-    "TopicRecord", 2, "data", "0", "none",
+    "TopicRecord",
+    2,
+    "data",
+    "0",
+    "none",
     "name" / String * "topic name",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
 )
 
 TopicRecord = Message(
-    "TopicRecord", 2, "data", "0", "0+",
+    "TopicRecord",
+    2,
+    "data",
+    "0",
+    "0+",
     "name" / String * "topic name",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     older=(_TopicRecordUntil28,),
 )
 
 _PartitionRecordUntil28 = Message(
-    "PartitionRecord", 3, "data", "0", "none",
+    "PartitionRecord",
+    3,
+    "data",
+    "0",
+    "none",
     "partition_id" / Int32.default(-1) * "partition index",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "replicas" / Array(Int32) * "broker ids of the replicas, preferred leader first",
@@ -118,7 +161,11 @@ _PartitionRecordUntil28 = Message(
 )
 
 PartitionRecord = Message(
-    "PartitionRecord", 3, "data", "0-2", "0+",
+    "PartitionRecord",
+    3,
+    "data",
+    "0-2",
+    "0+",
     "partition_id" / Int32.default(-1) * "partition index",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "replicas" / Array(Int32) * "broker ids of the replicas, preferred leader first",
@@ -128,15 +175,30 @@ PartitionRecord = Message(
     "leader" / Int32.of(LEADER_ID).default(-1) * "broker id of the leader; -1 = none",
     "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "leader epoch; rises with each new leader",
     "partition_epoch" / Int32.default(-1) * "rises with every change of the partition",
-    "directories" / Array(Uuid) @ "1+" * "log directory id of each replica, in the order of replicas (KIP-858)",
-    "leader_recovery_state" / Int8.of(LEADER_RECOVERY_STATE).tag(0) * "0 recovered, 1 recovering from an unclean election",
-    "eligible_leader_replicas" / Array(Int32).null().tag(1).default(None) @ "2+" * "replicas out of the ISR that may still lead without loss (KIP-966); null = none",
-    "last_known_elr" / Array(Int32).null().tag(2).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = none",
+    "directories"
+    / Array(Uuid)
+    @ "1+"
+    * "log directory id of each replica, in the order of replicas (KIP-858)",
+    "leader_recovery_state"
+    / Int8.of(LEADER_RECOVERY_STATE).tag(0)
+    * "0 recovered, 1 recovering from an unclean election",
+    "eligible_leader_replicas"
+    / Array(Int32).null().tag(1).default(None)
+    @ "2+"
+    * "replicas out of the ISR that may still lead without loss (KIP-966); null = none",
+    "last_known_elr"
+    / Array(Int32).null().tag(2).default(None)
+    @ "2+"
+    * "last known members of the ELR (KIP-966); null = none",
     older=(_PartitionRecordUntil28,),
 )
 
 _ConfigRecordUntil28 = Message(
-    "ConfigRecord", 4, "data", "0", "none",
+    "ConfigRecord",
+    4,
+    "data",
+    "0",
+    "none",
     "resource_type" / Int8.of(CONFIG_RESOURCE_TYPE) * "2 topic, 4 broker, 16 client metrics, 32 group",
     "resource_name" / String * "topic, broker id, ...; empty broker = default for all brokers",
     "name" / String * "config name",
@@ -144,7 +206,11 @@ _ConfigRecordUntil28 = Message(
 )
 
 ConfigRecord = Message(
-    "ConfigRecord", 4, "data", "0", "0+",
+    "ConfigRecord",
+    4,
+    "data",
+    "0",
+    "0+",
     "resource_type" / Int8.of(CONFIG_RESOURCE_TYPE) * "2 topic, 4 broker, 16 client metrics, 32 group",
     "resource_name" / String * "topic, broker id, ...; empty broker = default for all brokers",
     "name" / String * "config name",
@@ -153,70 +219,127 @@ ConfigRecord = Message(
 )
 
 PartitionChangeRecord = Message(
-    "PartitionChangeRecord", 5, "data", "0-2", "0+",
+    "PartitionChangeRecord",
+    5,
+    "data",
+    "0-2",
+    "0+",
     "partition_id" / Int32.default(-1) * "partition index",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "isr" / Array(Int32).null().tag(0).default(None) * "new in-sync replicas; null = no change",
-    "leader" / Int32.of(LEADER_CHANGE).tag(1).default(-2) * "broker id of the new leader; -1 = none, -2 = no change",
+    "leader"
+    / Int32.of(LEADER_CHANGE).tag(1).default(-2)
+    * "broker id of the new leader; -1 = none, -2 = no change",
     "replicas" / Array(Int32).null().tag(2).default(None) * "new replicas; null = no change",
-    "removing_replicas" / Array(Int32).null().tag(3).default(None) * "replicas to be removed by a reassignment; null = no change",
-    "adding_replicas" / Array(Int32).null().tag(4).default(None) * "replicas to be added by a reassignment; null = no change",
-    "leader_recovery_state" / Int8.of(LEADER_RECOVERY_STATE).tag(5).default(-1) * "0 recovered, 1 recovering from an unclean election, -1 no change",
-    "eligible_leader_replicas" / Array(Int32).null().tag(6).default(None) @ "2+" * "new eligible leader replicas (KIP-966); null = no change",
-    "last_known_elr" / Array(Int32).null().tag(7).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = no change",
-    "directories" / Array(Uuid).null().tag(8).default(None) @ "1+" * "log directory id of each replica, in the order of replicas (KIP-858); null = no change",
+    "removing_replicas"
+    / Array(Int32).null().tag(3).default(None)
+    * "replicas to be removed by a reassignment; null = no change",
+    "adding_replicas"
+    / Array(Int32).null().tag(4).default(None)
+    * "replicas to be added by a reassignment; null = no change",
+    "leader_recovery_state"
+    / Int8.of(LEADER_RECOVERY_STATE).tag(5).default(-1)
+    * "0 recovered, 1 recovering from an unclean election, -1 no change",
+    "eligible_leader_replicas"
+    / Array(Int32).null().tag(6).default(None)
+    @ "2+"
+    * "new eligible leader replicas (KIP-966); null = no change",
+    "last_known_elr"
+    / Array(Int32).null().tag(7).default(None)
+    @ "2+"
+    * "last known members of the ELR (KIP-966); null = no change",
+    "directories"
+    / Array(Uuid).null().tag(8).default(None)
+    @ "1+"
+    * "log directory id of each replica, in the order of replicas (KIP-858); null = no change",
 )
 
 AccessControlRecord = Message(
-    "AccessControlRecord", 6, "data", "0", "0+",
-    "resource_type" / Int8.of(RESOURCE_TYPE) * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
+    "AccessControlRecord",
+    6,
+    "data",
+    "0",
+    "0+",
+    "resource_type"
+    / Int8.of(RESOURCE_TYPE)
+    * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
     "resource_name" / String.null() * "name or prefix of the resource; null = none",
     "pattern_type" / Int8.of(PATTERN_TYPE) * "3 literal, 4 prefixed",
     "principal" / String * "who the rule is for, e.g. User:alice, User:* = all",
     "host" / String * "client host that the rule is for, * = all",
-    "operation" / Int8.of(ACL_OPERATION) * "2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, and more",
+    "operation"
+    / Int8.of(ACL_OPERATION)
+    * "2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, and more",
     "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
 )
 
 _FenceBrokerRecordUntil28 = Message(
-    "FenceBrokerRecord", 7, "data", "0", "none",
+    "FenceBrokerRecord",
+    7,
+    "data",
+    "0",
+    "none",
     "id" / Int32 * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
 )
 
 FenceBrokerRecord = Message(
-    "FenceBrokerRecord", 7, "data", "0", "0+",
+    "FenceBrokerRecord",
+    7,
+    "data",
+    "0",
+    "0+",
     "id" / Int32 * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
     older=(_FenceBrokerRecordUntil28,),
 )
 
 _UnfenceBrokerRecordUntil28 = Message(
-    "UnfenceBrokerRecord", 8, "data", "0", "none",
+    "UnfenceBrokerRecord",
+    8,
+    "data",
+    "0",
+    "none",
     "id" / Int32 * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
 )
 
 UnfenceBrokerRecord = Message(
-    "UnfenceBrokerRecord", 8, "data", "0", "0+",
+    "UnfenceBrokerRecord",
+    8,
+    "data",
+    "0",
+    "0+",
     "id" / Int32 * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
     older=(_UnfenceBrokerRecordUntil28,),
 )
 
 _RemoveTopicRecordUntil28 = Message(
-    "RemoveTopicRecord", 9, "data", "0", "none",
+    "RemoveTopicRecord",
+    9,
+    "data",
+    "0",
+    "none",
     "topic_id" / Uuid.holds("topic_id") * "id of the deleted topic",
 )
 
 RemoveTopicRecord = Message(
-    "RemoveTopicRecord", 9, "data", "0", "0+",
+    "RemoveTopicRecord",
+    9,
+    "data",
+    "0",
+    "0+",
     "topic_id" / Uuid.holds("topic_id") * "id of the deleted topic",
     older=(_RemoveTopicRecordUntil28,),
 )
 
 _DelegationTokenRecordUntil28 = Message(
-    "DelegationTokenRecord", 10, "data", "0", "none",
+    "DelegationTokenRecord",
+    10,
+    "data",
+    "0",
+    "none",
     "owner" / String * "principal that the token stands for",
     "renewers" / Array(String) * "principals that may renew it besides the owner",
     "issue_timestamp" / Int64.of(TIMESTAMP_MS) * "when it was made, ms since 1970",
@@ -226,7 +349,11 @@ _DelegationTokenRecordUntil28 = Message(
 )
 
 _DelegationTokenRecordUntil35 = Message(
-    "DelegationTokenRecord", 10, "data", "0", "0+",
+    "DelegationTokenRecord",
+    10,
+    "data",
+    "0",
+    "0+",
     "owner" / String * "principal that the token stands for",
     "renewers" / Array(String) * "principals that may renew it besides the owner",
     "issue_timestamp" / Int64.of(TIMESTAMP_MS) * "when it was made, ms since 1970",
@@ -236,7 +363,11 @@ _DelegationTokenRecordUntil35 = Message(
 )
 
 DelegationTokenRecord = Message(
-    "DelegationTokenRecord", 10, "data", "0", "0+",
+    "DelegationTokenRecord",
+    10,
+    "data",
+    "0",
+    "0+",
     "owner" / String * "principal that the token stands for",
     "requester" / String * "principal that asked for the token (KIP-373)",
     "renewers" / Array(String) * "principals that may renew it besides the owner",
@@ -244,173 +375,295 @@ DelegationTokenRecord = Message(
     "max_timestamp" / Int64.of(TIMESTAMP_MS) * "time after which it cannot be renewed, ms since 1970",
     "expiration_timestamp" / Int64.of(TIMESTAMP_MS) * "when it expires unless renewed, ms since 1970",
     "token_id" / String * "token id (not secret; the HMAC is not stored)",
-    older=(_DelegationTokenRecordUntil35, _DelegationTokenRecordUntil28,),
+    older=(
+        _DelegationTokenRecordUntil35,
+        _DelegationTokenRecordUntil28,
+    ),
 )
 
 _UserScramCredentialRecordUntil28 = Message(
-    "UserScramCredentialRecord", 11, "data", "0", "none",
+    "UserScramCredentialRecord",
+    11,
+    "data",
+    "0",
+    "none",
     "name" / String * "user name",
-    "credential_infos" / Array(
+    "credential_infos"
+    / Array(
         "mechanism" / Int8.of(SCRAM_MECHANISM) * "SCRAM mechanism",
         "salt" / Bytes.secret() * "random salt of the credential",
         "salted_password" / Bytes.secret() * "salted and hashed password",
         "iterations" / Int32 * "hash iterations",
-    ) * "credentials, one per mechanism",
+    )
+    * "credentials, one per mechanism",
 )
 
 _UserScramCredentialRecordUntil34 = Message(
-    "UserScramCredentialRecord", 11, "data", "0", "0+",
+    "UserScramCredentialRecord",
+    11,
+    "data",
+    "0",
+    "0+",
     "name" / String * "user name",
-    "credential_infos" / Array(
+    "credential_infos"
+    / Array(
         "mechanism" / Int8.of(SCRAM_MECHANISM) * "SCRAM mechanism",
         "salt" / Bytes.secret() * "random salt of the credential",
         "salted_password" / Bytes.secret() * "salted and hashed password",
         "iterations" / Int32 * "hash iterations",
-    ) * "credentials, one per mechanism",
+    )
+    * "credentials, one per mechanism",
 )
 
 UserScramCredentialRecord = Message(
-    "UserScramCredentialRecord", 11, "data", "0", "0+",
+    "UserScramCredentialRecord",
+    11,
+    "data",
+    "0",
+    "0+",
     "name" / String * "user name",
     "mechanism" / Int8.of(SCRAM_MECHANISM) * "1 SCRAM-SHA-256, 2 SCRAM-SHA-512",
     "salt" / Bytes.secret() * "random salt",
     "stored_key" / Bytes.secret() * "stored key of SCRAM (secret)",
     "server_key" / Bytes.secret() * "server key of SCRAM (secret)",
     "iterations" / Int32 * "number of hash iterations",
-    older=(_UserScramCredentialRecordUntil34, _UserScramCredentialRecordUntil28,),
+    older=(
+        _UserScramCredentialRecordUntil34,
+        _UserScramCredentialRecordUntil28,
+    ),
 )
 
 _FeatureLevelRecordUntil28 = Message(
-    "FeatureLevelRecord", 12, "data", "0", "none",
+    "FeatureLevelRecord",
+    12,
+    "data",
+    "0",
+    "none",
     "name" / String * "feature, e.g. metadata.version, group.version, transaction.version",
     "min_feature_level" / Int16 * "lowest finalized level",
     "max_feature_level" / Int16 * "highest finalized level",
 )
 
 _FeatureLevelRecordUntil32 = Message(
-    "FeatureLevelRecord", 12, "data", "0", "0+",
+    "FeatureLevelRecord",
+    12,
+    "data",
+    "0",
+    "0+",
     "name" / String * "feature, e.g. metadata.version, group.version, transaction.version",
     "min_feature_level" / Int16 * "lowest finalized level",
     "max_feature_level" / Int16 * "highest finalized level",
 )
 
 FeatureLevelRecord = Message(
-    "FeatureLevelRecord", 12, "data", "0", "0+",
+    "FeatureLevelRecord",
+    12,
+    "data",
+    "0",
+    "0+",
     "name" / String * "feature, e.g. metadata.version, group.version, transaction.version",
     "feature_level" / Int16.holds("feature_level") * "finalized level; 0 = feature off",
-    older=(_FeatureLevelRecordUntil32, _FeatureLevelRecordUntil28,),
+    older=(
+        _FeatureLevelRecordUntil32,
+        _FeatureLevelRecordUntil28,
+    ),
 )
 
 ClientQuotaRecord = Message(
-    "ClientQuotaRecord", 14, "data", "0", "0+",
-    "entity" / Array(
+    "ClientQuotaRecord",
+    14,
+    "data",
+    "0",
+    "0+",
+    "entity"
+    / Array(
         "entity_type" / String * "user, client-id or ip",
         "entity_name" / String.null() * "name of the entity; null = default",
-    ) * "who the quota is for, one entry for each part",
+    )
+    * "who the quota is for, one entry for each part",
     "key" / String * "quota, e.g. producer_byte_rate, consumer_byte_rate, request_percentage",
     "value" / Float64 * "limit in the unit of the key",
     "remove" / Bool * "true = the quota was removed, value does not count",
 )
 
 ProducerIdsRecord = Message(
-    "ProducerIdsRecord", 15, "data", "0", "0+",
+    "ProducerIdsRecord",
+    15,
+    "data",
+    "0",
+    "0+",
     "broker_id" / Int32 * "broker that got the block",
     "broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) * "epoch of the broker's registration; -1 = none",
     "next_producer_id" / Int64.of(PRODUCER_ID) * "first producer id of the next block",
 )
 
 RemoveFeatureLevelRecord = Message(
-    "RemoveFeatureLevelRecord", 16, "data", "0", "0+",
+    "RemoveFeatureLevelRecord",
+    16,
+    "data",
+    "0",
+    "0+",
     "name" / String * "feature that is removed",
 )
 
 BrokerRegistrationChangeRecord = Message(
-    "BrokerRegistrationChangeRecord", 17, "data", "0-3", "0+",
+    "BrokerRegistrationChangeRecord",
+    17,
+    "data",
+    "0-3",
+    "0+",
     "broker_id" / Int32 * "broker that changed",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the broker's registration",
     "fenced" / Int8.of(BROKER_FENCING_CHANGE).tag(0) * "1 = fenced, -1 = unfenced, 0 = no change",
-    "in_controlled_shutdown" / Int8.of(CONTROLLED_SHUTDOWN_CHANGE).tag(1) @ "1+" * "1 = controlled shutdown has begun, 0 = no change",
-    "log_dirs" / Array(Uuid).tag(2) @ "2+" * "ids of the log directories that are online (KIP-858); empty = no change",
-    "cordoned_log_dirs" / Array(Uuid).null().tag(3).default(None) @ "3+" * "ids of log directories that get no new replicas (KIP-1066); null = no change",
+    "in_controlled_shutdown"
+    / Int8.of(CONTROLLED_SHUTDOWN_CHANGE).tag(1)
+    @ "1+"
+    * "1 = controlled shutdown has begun, 0 = no change",
+    "log_dirs"
+    / Array(Uuid).tag(2)
+    @ "2+"
+    * "ids of the log directories that are online (KIP-858); empty = no change",
+    "cordoned_log_dirs"
+    / Array(Uuid).null().tag(3).default(None)
+    @ "3+"
+    * "ids of log directories that get no new replicas (KIP-1066); null = no change",
 )
 
 AccessControlEntryRecord = Message(
-    "AccessControlEntryRecord", 18, "data", "0", "0+",
+    "AccessControlEntryRecord",
+    18,
+    "data",
+    "0",
+    "0+",
     "id" / Uuid * "id of the ACL, by which it is removed later",
-    "resource_type" / Int8.of(RESOURCE_TYPE) * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
+    "resource_type"
+    / Int8.of(RESOURCE_TYPE)
+    * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
     "resource_name" / String * "name or prefix of the resource, * = all",
     "pattern_type" / Int8.of(PATTERN_TYPE) * "3 literal, 4 prefixed",
     "principal" / String * "who the rule is for, e.g. User:alice, User:* = all",
     "host" / String * "client host that the rule is for, * = all",
-    "operation" / Int8.of(ACL_OPERATION) * "2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, and more",
+    "operation"
+    / Int8.of(ACL_OPERATION)
+    * "2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, and more",
     "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
 )
 
 RemoveAccessControlEntryRecord = Message(
-    "RemoveAccessControlEntryRecord", 19, "data", "0", "0+",
+    "RemoveAccessControlEntryRecord",
+    19,
+    "data",
+    "0",
+    "0+",
     "id" / Uuid * "id of the ACL (see AccessControlEntryRecord)",
 )
 
 NoOpRecord = Message(
-    "NoOpRecord", 20, "data", "0", "0+",
-
+    "NoOpRecord",
+    20,
+    "data",
+    "0",
+    "0+",
 )
 
 ZkMigrationStateRecord = Message(
-    "ZkMigrationStateRecord", 21, "data", "0", "0+",
-    "zk_migration_state" / Int8.of(ZK_MIGRATION_STATE) * "0 none, 1 pre-migration, 2 migration, 3 post-migration",
+    "ZkMigrationStateRecord",
+    21,
+    "data",
+    "0",
+    "0+",
+    "zk_migration_state"
+    / Int8.of(ZK_MIGRATION_STATE)
+    * "0 none, 1 pre-migration, 2 migration, 3 post-migration",
 )
 
 RemoveUserScramCredentialRecord = Message(
-    "RemoveUserScramCredentialRecord", 22, "data", "0", "0+",
+    "RemoveUserScramCredentialRecord",
+    22,
+    "data",
+    "0",
+    "0+",
     "name" / String * "user name",
     "mechanism" / Int8.of(SCRAM_MECHANISM) * "1 SCRAM-SHA-256, 2 SCRAM-SHA-512",
 )
 
 BeginTransactionRecord = Message(
-    "BeginTransactionRecord", 23, "data", "0", "0+",
+    "BeginTransactionRecord",
+    23,
+    "data",
+    "0",
+    "0+",
     "name" / String.null().tag(0).default(None) * "what the transaction is for; null = no name",
 )
 
 EndTransactionRecord = Message(
-    "EndTransactionRecord", 24, "data", "0", "0+",
-
+    "EndTransactionRecord",
+    24,
+    "data",
+    "0",
+    "0+",
 )
 
 AbortTransactionRecord = Message(
-    "AbortTransactionRecord", 25, "data", "0", "0+",
+    "AbortTransactionRecord",
+    25,
+    "data",
+    "0",
+    "0+",
     "reason" / String.null().tag(0).default(None) * "why the transaction was given up; null = not told",
 )
 
 RemoveDelegationTokenRecord = Message(
-    "RemoveDelegationTokenRecord", 26, "data", "0", "0+",
+    "RemoveDelegationTokenRecord",
+    26,
+    "data",
+    "0",
+    "0+",
     "token_id" / String * "token that is removed",
 )
 
 RegisterControllerRecord = Message(
-    "RegisterControllerRecord", 27, "data", "0", "0+",
+    "RegisterControllerRecord",
+    27,
+    "data",
+    "0",
+    "0+",
     "controller_id" / Int32 * "node id of the controller",
     "incarnation_id" / Uuid * "random id of this run of the controller process",
     "zk_migration_ready" / Bool * "true = ready for the migration from ZooKeeper (KIP-866)",
-    "end_points" / Array(
+    "end_points"
+    / Array(
         "name" / String * "listener name",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners",
-    "features" / Array(
+        "security_protocol"
+        / Int16.of(SECURITY_PROTOCOL)
+        * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
+    )
+    * "listeners",
+    "features"
+    / Array(
         "name" / String * "feature, e.g. metadata.version",
         "min_supported_version" / Int16 * "lowest level supported",
         "max_supported_version" / Int16 * "highest level supported",
-    ) * "features that the node supports",
+    )
+    * "features that the node supports",
 )
 
 ClearElrRecord = Message(
-    "ClearElrRecord", 28, "data", "0", "0+",
+    "ClearElrRecord",
+    28,
+    "data",
+    "0",
+    "0+",
     "topic_name" / String * "topic whose ELR is cleared; empty = all topics",
 )
 
 UnregisterControllerRecord = Message(
-    "UnregisterControllerRecord", 29, "data", "0", "0+",
+    "UnregisterControllerRecord",
+    29,
+    "data",
+    "0",
+    "0+",
     "controller_id" / Int32 * "node id of the controller",
 )

@@ -17,107 +17,189 @@ from dissectors.domains import (
 from dissectors.schema import Array, Bytes, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
 
 OffsetCommitKey = Message(
-    "OffsetCommitKey", 1, "data", "0-1", "none",
+    "OffsetCommitKey",
+    1,
+    "data",
+    "0-1",
+    "none",
     "group" / String * "group that commits",
     "topic" / String * "topic name",
     "partition" / Int32 * "partition index",
 )
 
 OffsetCommitValue = Message(
-    "OffsetCommitValue", 1, "data", "0-4", "4+",
+    "OffsetCommitValue",
+    1,
+    "data",
+    "0-4",
+    "4+",
     "offset" / Int64 * "committed offset: the next one to read",
-    "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) @ "3+" * "leader epoch of the last record read (KIP-320); -1 = unknown",
+    "leader_epoch"
+    / Int32.of(LEADER_EPOCH).default(-1)
+    @ "3+"
+    * "leader epoch of the last record read (KIP-320); -1 = unknown",
     "metadata" / String * "text that the client stored with the offset",
     "commit_timestamp" / Int64.of(TIMESTAMP_MS) * "when it was committed, ms since 1970",
-    "expire_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1" * "when it expires, ms since 1970; -1 = by the broker's retention",
+    "expire_timestamp"
+    / Int64.of(TIMESTAMP_MS).default(-1)
+    @ "1"
+    * "when it expires, ms since 1970; -1 = by the broker's retention",
     "topic_id" / Uuid.holds("topic_id").tag(0) @ "4+" * "topic id; all zero = unknown",
 )
 
 GroupMetadataKey = Message(
-    "GroupMetadataKey", 2, "data", "0", "none",
+    "GroupMetadataKey",
+    2,
+    "data",
+    "0",
+    "none",
     "group" / String * "group id",
 )
 
 GroupMetadataValue = Message(
-    "GroupMetadataValue", 2, "data", "0-4", "4+",
+    "GroupMetadataValue",
+    2,
+    "data",
+    "0-4",
+    "4+",
     "protocol_type" / String * "consumer, connect, ...; empty = offsets only",
     "generation" / Int32 * "generation; rises with every rebalance",
     "protocol" / String.null() * "assignor chosen; null = group without members",
     "leader" / String.null() * "member id of the leader; null = group without members",
-    "current_state_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "2+" * "when the group came into this state, ms since 1970; -1 = not stored",
-    "members" / Array(
+    "current_state_timestamp"
+    / Int64.of(TIMESTAMP_MS).default(-1)
+    @ "2+"
+    * "when the group came into this state, ms since 1970; -1 = not stored",
+    "members"
+    / Array(
         "member_id" / String * "member id",
-        "group_instance_id" / String.null().default(None) @ "3+" * "group.instance.id of a static member (KIP-345); null = dynamic",
+        "group_instance_id"
+        / String.null().default(None)
+        @ "3+"
+        * "group.instance.id of a static member (KIP-345); null = dynamic",
         "client_id" / String * "client.id of the member",
         "client_host" / String * "host that the member connects from",
-        "rebalance_timeout" / Int32.of(DURATION_MS).default(-1) @ "1+" * "ms the member may take to rejoin; -1 = not stored",
+        "rebalance_timeout"
+        / Int32.of(DURATION_MS).default(-1)
+        @ "1+"
+        * "ms the member may take to rejoin; -1 = not stored",
         "session_timeout" / Int32.of(DURATION_MS) * "ms without heartbeat after which the member is dead",
-        "subscription" / Bytes.holds("group_metadata") * "what the member subscribes to, format by protocol_type",
+        "subscription"
+        / Bytes.holds("group_metadata")
+        * "what the member subscribes to, format by protocol_type",
         "assignment" / Bytes.holds("group_assignment") * "what the member was given, format by protocol_type",
-    ) * "members of the group",
+    )
+    * "members of the group",
 )
 
 ConsumerGroupMetadataKey = Message(
-    "ConsumerGroupMetadataKey", 3, "data", "0", "none",
+    "ConsumerGroupMetadataKey",
+    3,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "consumer group (KIP-848)",
 )
 
 ConsumerGroupMetadataValue = Message(
-    "ConsumerGroupMetadataValue", 3, "data", "0", "0+",
+    "ConsumerGroupMetadataValue",
+    3,
+    "data",
+    "0",
+    "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
-    "metadata_hash" / Int64.tag(0) * "hash of the subscribed topics' metadata; a new hash raises the epoch; 0 = none",
+    "metadata_hash"
+    / Int64.tag(0)
+    * "hash of the subscribed topics' metadata; a new hash raises the epoch; 0 = none",
 )
 
 ConsumerGroupPartitionMetadataKey = Message(
-    "ConsumerGroupPartitionMetadataKey", 4, "data", "0", "none",
+    "ConsumerGroupPartitionMetadataKey",
+    4,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "consumer group (KIP-848)",
 )
 
 _ConsumerGroupPartitionMetadataValueUntil35 = Message(
-    "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
+    "ConsumerGroupPartitionMetadataValue",
+    4,
+    "data",
+    "0",
+    "0+",
     "epoch" / Int32 * "group epoch at which this was written",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "num_partitions" / Int32 * "number of partitions",
-    ) * "topics that the group subscribes to",
+    )
+    * "topics that the group subscribes to",
 )
 
 _ConsumerGroupPartitionMetadataValueUntil37 = Message(
-    "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
+    "ConsumerGroupPartitionMetadataValue",
+    4,
+    "data",
+    "0",
+    "0+",
     "epoch" / Int32 * "group epoch at which this was written",
-    "topics" / Array(
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
         "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
+        "partition_metadata"
+        / Array(
             "partition" / Int32 * "partition index",
             "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+        )
+        * "racks of the partitions",
+    )
+    * "topics that the group subscribes to",
 )
 
 ConsumerGroupPartitionMetadataValue = Message(
-    "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
-    "topics" / Array(
+    "ConsumerGroupPartitionMetadataValue",
+    4,
+    "data",
+    "0",
+    "0+",
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
         "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
+        "partition_metadata"
+        / Array(
             "partition" / Int32 * "partition index",
             "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
-    older=(_ConsumerGroupPartitionMetadataValueUntil37, _ConsumerGroupPartitionMetadataValueUntil35,),
+        )
+        * "racks of the partitions",
+    )
+    * "topics that the group subscribes to",
+    older=(
+        _ConsumerGroupPartitionMetadataValueUntil37,
+        _ConsumerGroupPartitionMetadataValueUntil35,
+    ),
 )
 
 ConsumerGroupMemberMetadataKey = Message(
-    "ConsumerGroupMemberMetadataKey", 5, "data", "0", "none",
+    "ConsumerGroupMemberMetadataKey",
+    5,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "consumer group (KIP-848)",
     "member_id" / String * "member id",
 )
 
 _ConsumerGroupMemberMetadataValueUntil35 = Message(
-    "ConsumerGroupMemberMetadataValue", 5, "data", "0", "0+",
+    "ConsumerGroupMemberMetadataValue",
+    5,
+    "data",
+    "0",
+    "0+",
     "group_epoch" / Int32 * "group epoch at which this was written",
     "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
     "rack_id" / String.null() * "client.rack of the member; null = none",
@@ -125,191 +207,307 @@ _ConsumerGroupMemberMetadataValueUntil35 = Message(
     "client_host" / String * "host that the member connects from",
     "subscribed_topic_names" / Array(String) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
-    "assignors" / Array(
+    "assignors"
+    / Array(
         "name" / String * "name of the client-side assignor",
         "minimum_version" / Int16 * "lowest metadata version the assignor reads",
         "maximum_version" / Int16 * "highest metadata version the assignor reads",
         "reason" / Int8 * "assignor-defined reason for the metadata update",
         "version" / Int16 * "version of the assignor's own metadata",
         "metadata" / Bytes * "the assignor's own metadata, opaque",
-    ) * "client-side assignors of the member (dropped before release)",
+    )
+    * "client-side assignors of the member (dropped before release)",
 )
 
 _ConsumerGroupMemberMetadataValueUntil37 = Message(
-    "ConsumerGroupMemberMetadataValue", 5, "data", "0", "0+",
+    "ConsumerGroupMemberMetadataValue",
+    5,
+    "data",
+    "0",
+    "0+",
     "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
     "subscribed_topic_names" / Array(String) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
-    "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
+    "rebalance_timeout_ms"
+    / Int32.of(DURATION_MS).default(-1)
+    * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
     "server_assignor" / String.null() * "assignor that the member asks for; null = any",
-    "assignors" / Array(
+    "assignors"
+    / Array(
         "name" / String * "name of the client-side assignor",
         "minimum_version" / Int16 * "lowest metadata version the assignor reads",
         "maximum_version" / Int16 * "highest metadata version the assignor reads",
         "reason" / Int8 * "assignor-defined reason for the metadata update",
         "version" / Int16 * "version of the assignor's own metadata",
         "metadata" / Bytes * "the assignor's own metadata, opaque",
-    ) * "client-side assignors of the member (dropped before release)",
+    )
+    * "client-side assignors of the member (dropped before release)",
 )
 
 ConsumerGroupMemberMetadataValue = Message(
-    "ConsumerGroupMemberMetadataValue", 5, "data", "0", "0+",
+    "ConsumerGroupMemberMetadataValue",
+    5,
+    "data",
+    "0",
+    "0+",
     "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
     "subscribed_topic_names" / Array(String) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
-    "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
+    "rebalance_timeout_ms"
+    / Int32.of(DURATION_MS).default(-1)
+    * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
     "server_assignor" / String.null() * "assignor that the member asks for; null = any",
-    "classic_member_metadata" / Struct(
+    "classic_member_metadata"
+    / Struct(
         "session_timeout_ms" / Int32.of(DURATION_MS) * "session timeout of the classic member in ms",
-        "supported_protocols" / Array(
+        "supported_protocols"
+        / Array(
             "name" / String * "assignor name, e.g. range",
             "metadata" / Bytes.holds("group_metadata") * "its subscription (ConsumerProtocolSubscription)",
-        ) * "assignors of its JoinGroup",
-    ).null().tag(0) * "set if the member uses the classic protocol (migration); null = not",
-    older=(_ConsumerGroupMemberMetadataValueUntil37, _ConsumerGroupMemberMetadataValueUntil35,),
+        )
+        * "assignors of its JoinGroup",
+    )
+    .null()
+    .tag(0)
+    * "set if the member uses the classic protocol (migration); null = not",
+    older=(
+        _ConsumerGroupMemberMetadataValueUntil37,
+        _ConsumerGroupMemberMetadataValueUntil35,
+    ),
 )
 
 ConsumerGroupTargetAssignmentMetadataKey = Message(
-    "ConsumerGroupTargetAssignmentMetadataKey", 6, "data", "0", "none",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    6,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "consumer group (KIP-848)",
 )
 
 ConsumerGroupTargetAssignmentMetadataValue = Message(
-    "ConsumerGroupTargetAssignmentMetadataValue", 6, "data", "0", "0+",
+    "ConsumerGroupTargetAssignmentMetadataValue",
+    6,
+    "data",
+    "0",
+    "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
-    "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
+    "assignment_timestamp"
+    / Int64.of(TIMESTAMP_MS).tag(0)
+    * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
 ConsumerGroupTargetAssignmentMemberKey = Message(
-    "ConsumerGroupTargetAssignmentMemberKey", 7, "data", "0", "none",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    7,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "consumer group (KIP-848)",
     "member_id" / String * "member id",
 )
 
 _ConsumerGroupTargetAssignmentMemberValueUntil37 = Message(
-    "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
+    "ConsumerGroupTargetAssignmentMemberValue",
+    7,
+    "data",
+    "0",
+    "0+",
     "error" / Int8 * "assignor-defined error; 0 = none",
-    "topic_partitions" / Array(
+    "topic_partitions"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have",
+    )
+    * "partitions that the member shall have",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
 )
 
 ConsumerGroupTargetAssignmentMemberValue = Message(
-    "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
-    "topic_partitions" / Array(
+    "ConsumerGroupTargetAssignmentMemberValue",
+    7,
+    "data",
+    "0",
+    "0+",
+    "topic_partitions"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have",
+    )
+    * "partitions that the member shall have",
     older=(_ConsumerGroupTargetAssignmentMemberValueUntil37,),
 )
 
 ConsumerGroupCurrentMemberAssignmentKey = Message(
-    "ConsumerGroupCurrentMemberAssignmentKey", 8, "data", "0", "none",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    8,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "consumer group (KIP-848)",
     "member_id" / String * "member id",
 )
 
 _ConsumerGroupCurrentMemberAssignmentValueUntil35 = Message(
-    "ConsumerGroupCurrentMemberAssignmentValue", 8, "data", "0", "0+",
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    8,
+    "data",
+    "0",
+    "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "error" / Int8 * "assignor-defined error; 0 = none",
-    "topic_partitions" / Array(
+    "topic_partitions"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition numbers",
-    ) * "partitions assigned to the member",
+    )
+    * "partitions assigned to the member",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
 )
 
 _ConsumerGroupCurrentMemberAssignmentValueUntil37 = Message(
-    "ConsumerGroupCurrentMemberAssignmentValue", 8, "data", "0", "0+",
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    8,
+    "data",
+    "0",
+    "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "target_member_epoch" / Int32 * "epoch the member is moving to",
-    "assigned_partitions" / Array(
+    "assigned_partitions"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has",
-    "partitions_pending_revocation" / Array(
+    )
+    * "partitions that the member has",
+    "partitions_pending_revocation"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has still to give up",
-    "partitions_pending_assignment" / Array(
+    )
+    * "partitions that the member has still to give up",
+    "partitions_pending_assignment"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition numbers",
-    ) * "partitions that will follow once others gave them up",
+    )
+    * "partitions that will follow once others gave them up",
     "error" / Int8 * "assignor-defined error; 0 = none",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
 )
 
 ConsumerGroupCurrentMemberAssignmentValue = Message(
-    "ConsumerGroupCurrentMemberAssignmentValue", 8, "data", "0", "0+",
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    8,
+    "data",
+    "0",
+    "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
-    "state" / Int8.of(MEMBER_STATE) * "0 stable, 1 has still to revoke, 2 waits for partitions of others, 127 unknown",
-    "assigned_partitions" / Array(
+    "state"
+    / Int8.of(MEMBER_STATE)
+    * "0 stable, 1 has still to revoke, 2 waits for partitions of others, 127 unknown",
+    "assigned_partitions"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each partition was assigned, same order; null = not stored",
-    ) * "partitions that the member has",
-    "partitions_pending_revocation" / Array(
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each partition was assigned, same order; null = not stored",
+    )
+    * "partitions that the member has",
+    "partitions_pending_revocation"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each partition was assigned, same order; null = not stored",
-    ) * "partitions that the member has still to give up",
-    older=(_ConsumerGroupCurrentMemberAssignmentValueUntil37, _ConsumerGroupCurrentMemberAssignmentValueUntil35,),
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each partition was assigned, same order; null = not stored",
+    )
+    * "partitions that the member has still to give up",
+    older=(
+        _ConsumerGroupCurrentMemberAssignmentValueUntil37,
+        _ConsumerGroupCurrentMemberAssignmentValueUntil35,
+    ),
 )
 
 ShareGroupPartitionMetadataKey = Message(
-    "ShareGroupPartitionMetadataKey", None, "data", "9", "none",
+    "ShareGroupPartitionMetadataKey",
+    None,
+    "data",
+    "9",
+    "none",
     "group_id" / String * "share group",
 )
 
 _ShareGroupPartitionMetadataValueUntil39 = Message(
-    "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
-    "initialized_topics" / Array(
+    "ShareGroupPartitionMetadataValue",
+    None,
+    "data",
+    "0",
+    "0+",
+    "initialized_topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
         "partitions" / Array(Int32) * "partition numbers",
-    ) * "topics whose share state is initialized",
-    "deleting_topics" / Array(
+    )
+    * "topics whose share state is initialized",
+    "deleting_topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
-    ) * "topics whose share state is being deleted",
+    )
+    * "topics whose share state is being deleted",
 )
 
 ShareGroupPartitionMetadataValue = Message(
-    "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
-    "topics" / Array(
+    "ShareGroupPartitionMetadataValue",
+    None,
+    "data",
+    "0",
+    "0+",
+    "topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
         "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
+        "partition_metadata"
+        / Array(
             "partition" / Int32 * "partition index",
             "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+        )
+        * "racks of the partitions",
+    )
+    * "topics that the group subscribes to",
     older=(_ShareGroupPartitionMetadataValueUntil39,),
 )
 
 ShareGroupMemberMetadataKey = Message(
-    "ShareGroupMemberMetadataKey", 10, "data", "0", "none",
+    "ShareGroupMemberMetadataKey",
+    10,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
     "member_id" / String * "member id",
 )
 
 ShareGroupMemberMetadataValue = Message(
-    "ShareGroupMemberMetadataValue", 10, "data", "0", "0+",
+    "ShareGroupMemberMetadataValue",
+    10,
+    "data",
+    "0",
+    "0+",
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
@@ -317,268 +515,464 @@ ShareGroupMemberMetadataValue = Message(
 )
 
 ShareGroupMetadataKey = Message(
-    "ShareGroupMetadataKey", 11, "data", "0", "none",
+    "ShareGroupMetadataKey",
+    11,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
 )
 
 _ShareGroupMetadataValueUntil40 = Message(
-    "ShareGroupMetadataValue", 11, "data", "0", "0+",
+    "ShareGroupMetadataValue",
+    11,
+    "data",
+    "0",
+    "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
 )
 
 ShareGroupMetadataValue = Message(
-    "ShareGroupMetadataValue", 11, "data", "0", "0+",
+    "ShareGroupMetadataValue",
+    11,
+    "data",
+    "0",
+    "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
     "metadata_hash" / Int64 * "hash of the subscribed topics' metadata; a new hash raises the epoch",
     older=(_ShareGroupMetadataValueUntil40,),
 )
 
 ShareGroupTargetAssignmentMetadataKey = Message(
-    "ShareGroupTargetAssignmentMetadataKey", 12, "data", "0", "none",
+    "ShareGroupTargetAssignmentMetadataKey",
+    12,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
 )
 
 ShareGroupTargetAssignmentMetadataValue = Message(
-    "ShareGroupTargetAssignmentMetadataValue", 12, "data", "0", "0+",
+    "ShareGroupTargetAssignmentMetadataValue",
+    12,
+    "data",
+    "0",
+    "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
-    "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
+    "assignment_timestamp"
+    / Int64.of(TIMESTAMP_MS).tag(0)
+    * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
 ShareGroupTargetAssignmentMemberKey = Message(
-    "ShareGroupTargetAssignmentMemberKey", 13, "data", "0", "none",
+    "ShareGroupTargetAssignmentMemberKey",
+    13,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
     "member_id" / String * "member id",
 )
 
 ShareGroupTargetAssignmentMemberValue = Message(
-    "ShareGroupTargetAssignmentMemberValue", 13, "data", "0", "0+",
-    "topic_partitions" / Array(
+    "ShareGroupTargetAssignmentMemberValue",
+    13,
+    "data",
+    "0",
+    "0+",
+    "topic_partitions"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have, shared with others",
+    )
+    * "partitions that the member shall have, shared with others",
 )
 
 ShareGroupCurrentMemberAssignmentKey = Message(
-    "ShareGroupCurrentMemberAssignmentKey", 14, "data", "0", "none",
+    "ShareGroupCurrentMemberAssignmentKey",
+    14,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
     "member_id" / String * "member id",
 )
 
 ShareGroupCurrentMemberAssignmentValue = Message(
-    "ShareGroupCurrentMemberAssignmentValue", 14, "data", "0", "0+",
+    "ShareGroupCurrentMemberAssignmentValue",
+    14,
+    "data",
+    "0",
+    "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "state" / Int8.of(MEMBER_STATE) * "0 stable",
-    "assigned_partitions" / Array(
+    "assigned_partitions"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has, shared with others",
+    )
+    * "partitions that the member has, shared with others",
 )
 
 ShareGroupStatePartitionMetadataKey = Message(
-    "ShareGroupStatePartitionMetadataKey", 15, "data", "0", "none",
+    "ShareGroupStatePartitionMetadataKey",
+    15,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
 )
 
 _ShareGroupStatePartitionMetadataValueUntil40 = Message(
-    "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
-    "initialized_topics" / Array(
+    "ShareGroupStatePartitionMetadataValue",
+    15,
+    "data",
+    "0",
+    "0+",
+    "initialized_topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is initialized",
-    "deleting_topics" / Array(
+    )
+    * "topics whose share state is initialized",
+    "deleting_topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
-    ) * "topics whose share state is being deleted",
+    )
+    * "topics whose share state is being deleted",
 )
 
 ShareGroupStatePartitionMetadataValue = Message(
-    "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
-    "initializing_topics" / Array(
+    "ShareGroupStatePartitionMetadataValue",
+    15,
+    "data",
+    "0",
+    "0+",
+    "initializing_topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is being initialized",
-    "initialized_topics" / Array(
+    )
+    * "topics whose share state is being initialized",
+    "initialized_topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is initialized",
-    "deleting_topics" / Array(
+    )
+    * "topics whose share state is initialized",
+    "deleting_topics"
+    / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / String * "topic name",
-    ) * "topics whose share state is being deleted",
+    )
+    * "topics whose share state is being deleted",
     older=(_ShareGroupStatePartitionMetadataValueUntil40,),
 )
 
 ConsumerGroupRegularExpressionKey = Message(
-    "ConsumerGroupRegularExpressionKey", 16, "data", "0", "none",
+    "ConsumerGroupRegularExpressionKey",
+    16,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "consumer group (KIP-848)",
     "regular_expression" / String * "regular expression that members subscribe with",
 )
 
 ConsumerGroupRegularExpressionValue = Message(
-    "ConsumerGroupRegularExpressionValue", 16, "data", "0", "0+",
+    "ConsumerGroupRegularExpressionValue",
+    16,
+    "data",
+    "0",
+    "0+",
     "topics" / Array(String) * "topics that match",
     "version" / Int64 * "version of the cluster metadata that was searched",
     "timestamp" / Int64.of(TIMESTAMP_MS) * "when it was searched, ms since 1970",
 )
 
 StreamsGroupMetadataKey = Message(
-    "StreamsGroupMetadataKey", 17, "data", "0", "none",
+    "StreamsGroupMetadataKey",
+    17,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "streams group (application.id)",
 )
 
 StreamsGroupMetadataValue = Message(
-    "StreamsGroupMetadataValue", 17, "data", "0", "0+",
+    "StreamsGroupMetadataValue",
+    17,
+    "data",
+    "0",
+    "0+",
     "epoch" / Int32 * "group epoch; rises when members, topology or topics change",
     "metadata_hash" / Int64 * "hash of the source topics' metadata; a new hash raises the epoch",
-    "validated_topology_epoch" / Int32.tag(0).default(-1) * "topology version that was checked against the topics; -1 = none",
-    "last_assignment_configs" / Array(
+    "validated_topology_epoch"
+    / Int32.tag(0).default(-1)
+    * "topology version that was checked against the topics; -1 = none",
+    "last_assignment_configs"
+    / Array(
         "key" / String * "config name",
         "value" / String * "config value",
-    ).null().tag(1) * "group configs used for the last assignment; null = not stored",
-    "stored_description_topology_epoch" / Int32.of(TOPOLOGY_DESCRIPTION_EPOCH).tag(2).default(-1) * "topology version whose description the plugin has (KIP-1331); -1 = none",
-    "failed_description_topology_epoch" / Int32.of(TOPOLOGY_DESCRIPTION_EPOCH).tag(3).default(-1) * "topology version whose description the plugin refused (KIP-1331); -1 = none",
+    )
+    .null()
+    .tag(1)
+    * "group configs used for the last assignment; null = not stored",
+    "stored_description_topology_epoch"
+    / Int32.of(TOPOLOGY_DESCRIPTION_EPOCH).tag(2).default(-1)
+    * "topology version whose description the plugin has (KIP-1331); -1 = none",
+    "failed_description_topology_epoch"
+    / Int32.of(TOPOLOGY_DESCRIPTION_EPOCH).tag(3).default(-1)
+    * "topology version whose description the plugin refused (KIP-1331); -1 = none",
 )
 
 StreamsGroupMemberMetadataKey = Message(
-    "StreamsGroupMemberMetadataKey", 19, "data", "0", "none",
+    "StreamsGroupMemberMetadataKey",
+    19,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "streams group (application.id)",
     "member_id" / String * "member id",
 )
 
 StreamsGroupMemberMetadataValue = Message(
-    "StreamsGroupMemberMetadataValue", 19, "data", "0", "0+",
+    "StreamsGroupMemberMetadataValue",
+    19,
+    "data",
+    "0",
+    "0+",
     "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
-    "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke tasks; -1 = not given",
+    "rebalance_timeout_ms"
+    / Int32.of(DURATION_MS).default(-1)
+    * "ms the member may take to revoke tasks; -1 = not given",
     "topology_epoch" / Int32 * "version of the topology that the member runs",
     "process_id" / String * "id of the Streams instance, shared by its threads",
-    "user_endpoint" / Struct(
+    "user_endpoint"
+    / Struct(
         "host" / String * "host of application.server",
         "port" / Uint16 * "port of application.server",
-    ).null().default(None) * "endpoint for interactive queries (application.server); null = none",
-    "client_tags" / Array(
+    )
+    .null()
+    .default(None)
+    * "endpoint for interactive queries (application.server); null = none",
+    "client_tags"
+    / Array(
         "key" / String * "client tag name",
         "value" / String * "client tag value",
-    ) * "client tags for rack-aware standby tasks",
+    )
+    * "client tags for rack-aware standby tasks",
 )
 
 StreamsGroupTargetAssignmentMetadataKey = Message(
-    "StreamsGroupTargetAssignmentMetadataKey", 20, "data", "0", "none",
+    "StreamsGroupTargetAssignmentMetadataKey",
+    20,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "streams group (application.id)",
 )
 
 StreamsGroupTargetAssignmentMetadataValue = Message(
-    "StreamsGroupTargetAssignmentMetadataValue", 20, "data", "0", "0+",
+    "StreamsGroupTargetAssignmentMetadataValue",
+    20,
+    "data",
+    "0",
+    "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
-    "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
+    "assignment_timestamp"
+    / Int64.of(TIMESTAMP_MS).tag(0)
+    * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
 StreamsGroupTargetAssignmentMemberKey = Message(
-    "StreamsGroupTargetAssignmentMemberKey", 21, "data", "0", "none",
+    "StreamsGroupTargetAssignmentMemberKey",
+    21,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "streams group (application.id)",
     "member_id" / String * "member id",
 )
 
 StreamsGroupTargetAssignmentMemberValue = Message(
-    "StreamsGroupTargetAssignmentMemberValue", 21, "data", "0", "0+",
-    "active_tasks" / Array(
+    "StreamsGroupTargetAssignmentMemberValue",
+    21,
+    "data",
+    "0",
+    "0+",
+    "active_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "active tasks it shall run",
-    "standby_tasks" / Array(
+    )
+    * "active tasks it shall run",
+    "standby_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "standby tasks it shall keep",
-    "warmup_tasks" / Array(
+    )
+    * "standby tasks it shall keep",
+    "warmup_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "warm-up tasks it shall build up",
+    )
+    * "warm-up tasks it shall build up",
 )
 
 StreamsGroupCurrentMemberAssignmentKey = Message(
-    "StreamsGroupCurrentMemberAssignmentKey", 22, "data", "0", "none",
+    "StreamsGroupCurrentMemberAssignmentKey",
+    22,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "streams group (application.id)",
     "member_id" / String * "member id",
 )
 
 StreamsGroupCurrentMemberAssignmentValue = Message(
-    "StreamsGroupCurrentMemberAssignmentValue", 22, "data", "0", "0+",
+    "StreamsGroupCurrentMemberAssignmentValue",
+    22,
+    "data",
+    "0",
+    "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
-    "state" / Int8.of(STREAMS_MEMBER_STATE) * "1 stable, 2 has still to revoke, 3 waits for tasks of others, 127 unknown",
-    "active_tasks" / Array(
+    "state"
+    / Int8.of(STREAMS_MEMBER_STATE)
+    * "1 stable, 2 has still to revoke, 3 waits for tasks of others, 127 unknown",
+    "active_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "active tasks that the member has",
-    "standby_tasks" / Array(
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each task was assigned, same order; null = not stored",
+    )
+    * "active tasks that the member has",
+    "standby_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "standby tasks that the member has",
-    "warmup_tasks" / Array(
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each task was assigned, same order; null = not stored",
+    )
+    * "standby tasks that the member has",
+    "warmup_tasks"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "warm-up tasks that the member has",
-    "active_tasks_pending_revocation" / Array(
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each task was assigned, same order; null = not stored",
+    )
+    * "warm-up tasks that the member has",
+    "active_tasks_pending_revocation"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "active tasks that the member has still to give up",
-    "standby_tasks_pending_revocation" / Array(
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each task was assigned, same order; null = not stored",
+    )
+    * "active tasks that the member has still to give up",
+    "standby_tasks_pending_revocation"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "standby tasks that the member has still to give up",
-    "warmup_tasks_pending_revocation" / Array(
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each task was assigned, same order; null = not stored",
+    )
+    * "standby tasks that the member has still to give up",
+    "warmup_tasks_pending_revocation"
+    / Array(
         "subtopology_id" / String * "subtopology of the tasks",
         "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "warm-up tasks that the member has still to give up",
+        "assignment_epochs"
+        / Array(Int32).null().tag(0)
+        * "member epoch at which each task was assigned, same order; null = not stored",
+    )
+    * "warm-up tasks that the member has still to give up",
 )
 
 StreamsGroupTopologyKey = Message(
-    "StreamsGroupTopologyKey", 23, "data", "0", "none",
+    "StreamsGroupTopologyKey",
+    23,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "streams group (application.id)",
 )
 
 StreamsGroupTopologyValue = Message(
-    "StreamsGroupTopologyValue", 23, "data", "0", "0+",
+    "StreamsGroupTopologyValue",
+    23,
+    "data",
+    "0",
+    "0+",
     "epoch" / Int32 * "version of the topology",
-    "subtopologies" / Array(
+    "subtopologies"
+    / Array(
         "subtopology_id" / String * "subtopology id, unique in the topology",
         "source_topics" / Array(String) * "user topics that the subtopology reads",
-        "source_topic_regex" / Array(String) * "regular expressions for user topics that the subtopology reads",
-        "state_changelog_topics" / Array(
+        "source_topic_regex"
+        / Array(String)
+        * "regular expressions for user topics that the subtopology reads",
+        "state_changelog_topics"
+        / Array(
             "name" / String * "changelog topic name",
-            "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-            "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-            "topic_configs" / Array(
+            "partitions"
+            / Int32.of(STREAMS_TOPIC_SETTING)
+            * "number of partitions wanted; 0 = the broker works it out",
+            "replication_factor"
+            / Int16.of(STREAMS_TOPIC_SETTING)
+            * "replication factor wanted; 0 = the broker's default",
+            "topic_configs"
+            / Array(
                 "key" / String * "topic config name",
                 "value" / String * "topic config value",
-            ) * "topic configs to create the topic with",
-        ) * "changelog topics of the state stores",
+            )
+            * "topic configs to create the topic with",
+        )
+        * "changelog topics of the state stores",
         "repartition_sink_topics" / Array(String) * "repartition topics that the subtopology writes",
-        "repartition_source_topics" / Array(
+        "repartition_source_topics"
+        / Array(
             "name" / String * "repartition topic name",
-            "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-            "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-            "topic_configs" / Array(
+            "partitions"
+            / Int32.of(STREAMS_TOPIC_SETTING)
+            * "number of partitions wanted; 0 = the broker works it out",
+            "replication_factor"
+            / Int16.of(STREAMS_TOPIC_SETTING)
+            * "replication factor wanted; 0 = the broker's default",
+            "topic_configs"
+            / Array(
                 "key" / String * "topic config name",
                 "value" / String * "topic config value",
-            ) * "topic configs to create the topic with",
-        ) * "repartition topics that the subtopology reads",
-        "copartition_groups" / Array(
+            )
+            * "topic configs to create the topic with",
+        )
+        * "repartition topics that the subtopology reads",
+        "copartition_groups"
+        / Array(
             "source_topics" / Array(Int16) * "indexes into source_topics of this subtopology",
             "source_topic_regex" / Array(Int16) * "indexes into source_topic_regex of this subtopology",
-            "repartition_source_topics" / Array(Int16) * "indexes into repartition_source_topics of this subtopology",
-        ) * "topics that must have the same number of partitions",
-    ) * "subtopologies of the application",
+            "repartition_source_topics"
+            / Array(Int16)
+            * "indexes into repartition_source_topics of this subtopology",
+        )
+        * "topics that must have the same number of partitions",
+    )
+    * "subtopologies of the application",
 )

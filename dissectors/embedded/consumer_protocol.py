@@ -4,22 +4,40 @@ from dissectors.domains import GENERATION_ID
 from dissectors.schema import Array, Bytes, Int32, Message, String
 
 ConsumerProtocolSubscription = Message(
-    "ConsumerProtocolSubscription", None, "data", "0-3", "none",
+    "ConsumerProtocolSubscription",
+    None,
+    "data",
+    "0-3",
+    "none",
     "topics" / Array(String) * "topics subscribed to",
-    "user_data" / Bytes.null().default(None) * "data of the assignor (sticky: previous partitions); null = none",
-    "owned_partitions" / Array(
+    "user_data"
+    / Bytes.null().default(None)
+    * "data of the assignor (sticky: previous partitions); null = none",
+    "owned_partitions"
+    / Array(
         "topic" / String * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
-    ) @ "1+" * "partitions owned before this rebalance (KIP-429)",
-    "generation_id" / Int32.of(GENERATION_ID).default(-1) @ "2+" * "generation in which they were owned; -1 = none",
+    )
+    @ "1+"
+    * "partitions owned before this rebalance (KIP-429)",
+    "generation_id"
+    / Int32.of(GENERATION_ID).default(-1)
+    @ "2+"
+    * "generation in which they were owned; -1 = none",
     "rack_id" / String.null().default(None) @ "3+" * "client.rack of the consumer (KIP-881); null = none",
 )
 
 ConsumerProtocolAssignment = Message(
-    "ConsumerProtocolAssignment", None, "data", "0-3", "none",
-    "assigned_partitions" / Array(
+    "ConsumerProtocolAssignment",
+    None,
+    "data",
+    "0-3",
+    "none",
+    "assigned_partitions"
+    / Array(
         "topic" / String * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member gets",
+    )
+    * "partitions that the member gets",
     "user_data" / Bytes.null().default(None) * "data of the assignor; null = none",
 )

@@ -4,75 +4,128 @@ from dissectors.domains import LEADER_ID, TIMESTAMP_MS
 from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
 
 EndTxnMarker = Message(
-    "EndTxnMarker", None, "data", "0", "none",
+    "EndTxnMarker",
+    None,
+    "data",
+    "0",
+    "none",
     "coordinator_epoch" / Int32 * "epoch of the transaction coordinator that wrote the marker",
 )
 
 _LeaderChangeMessageUntil27 = Message(
-    "LeaderChangeMessage", None, "data", "0", "0+",
+    "LeaderChangeMessage",
+    None,
+    "data",
+    "0",
+    "0+",
     "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader",
-    "voters" / Array(
+    "voters"
+    / Array(
         "voter_id" / Int32 * "node id of the voter",
-    ) * "voters of the quorum",
+    )
+    * "voters of the quorum",
 )
 
 _LeaderChangeMessageUntil28 = Message(
-    "LeaderChangeMessage", None, "data", "0", "0+",
+    "LeaderChangeMessage",
+    None,
+    "data",
+    "0",
+    "0+",
     "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader",
-    "voters" / Array(
+    "voters"
+    / Array(
         "voter_id" / Int32 * "node id of the voter",
-    ) * "voters of the quorum",
-    "granting_voters" / Array(
+    )
+    * "voters of the quorum",
+    "granting_voters"
+    / Array(
         "voter_id" / Int32 * "node id of the voter",
-    ) * "voters that voted for the leader",
+    )
+    * "voters that voted for the leader",
 )
 
 LeaderChangeMessage = Message(
-    "LeaderChangeMessage", None, "data", "0-1", "0+",
+    "LeaderChangeMessage",
+    None,
+    "data",
+    "0-1",
+    "0+",
     "version" / Int16 * "version of this record",
     "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader",
-    "voters" / Array(
+    "voters"
+    / Array(
         "voter_id" / Int32 * "node id of the voter",
         "voter_directory_id" / Uuid @ "1+" * "directory id of the voter's metadata log",
-    ) * "voters of the quorum",
-    "granting_voters" / Array(
+    )
+    * "voters of the quorum",
+    "granting_voters"
+    / Array(
         "voter_id" / Int32 * "node id of the voter",
         "voter_directory_id" / Uuid @ "1+" * "directory id of the voter's metadata log",
-    ) * "voters that voted for the leader",
-    older=(_LeaderChangeMessageUntil28, _LeaderChangeMessageUntil27,),
+    )
+    * "voters that voted for the leader",
+    older=(
+        _LeaderChangeMessageUntil28,
+        _LeaderChangeMessageUntil27,
+    ),
 )
 
 SnapshotHeaderRecord = Message(
-    "SnapshotHeaderRecord", None, "data", "0", "0+",
+    "SnapshotHeaderRecord",
+    None,
+    "data",
+    "0",
+    "0+",
     "version" / Int16 * "version of this record",
-    "last_contained_log_timestamp" / Int64.of(TIMESTAMP_MS) * "time of the last log record in the snapshot, ms since 1970",
+    "last_contained_log_timestamp"
+    / Int64.of(TIMESTAMP_MS)
+    * "time of the last log record in the snapshot, ms since 1970",
 )
 
 SnapshotFooterRecord = Message(
-    "SnapshotFooterRecord", None, "data", "0", "0+",
+    "SnapshotFooterRecord",
+    None,
+    "data",
+    "0",
+    "0+",
     "version" / Int16 * "version of this record",
 )
 
 KRaftVersionRecord = Message(
-    "KRaftVersionRecord", None, "data", "0", "0+",
+    "KRaftVersionRecord",
+    None,
+    "data",
+    "0",
+    "0+",
     "version" / Int16 * "version of this record",
     "kraft_version" / Int16 * "0 = fixed voters (controller.quorum.voters), 1 = voters can change",
 )
 
 VotersRecord = Message(
-    "VotersRecord", None, "data", "0", "0+",
+    "VotersRecord",
+    None,
+    "data",
+    "0",
+    "0+",
     "version" / Int16 * "version of this record",
-    "voters" / Array(
+    "voters"
+    / Array(
         "voter_id" / Int32 * "node id of the voter",
         "voter_directory_id" / Uuid * "directory id of the voter's metadata log",
-        "endpoints" / Array(
+        "endpoints"
+        / Array(
             "name" / String * "listener name, e.g. CONTROLLER",
             "host" / String * "host name or address",
             "port" / Uint16 * "port",
-        ) * "listeners of the voter",
-        "kraft_version_feature" / Struct(
+        )
+        * "listeners of the voter",
+        "kraft_version_feature"
+        / Struct(
             "min_supported_version" / Int16 * "lowest kraft.version supported",
             "max_supported_version" / Int16 * "highest kraft.version supported",
-        ) * "range of kraft.version that the voter supports",
-    ) * "all voters of the quorum",
+        )
+        * "range of kraft.version that the voter supports",
+    )
+    * "all voters of the quorum",
 )

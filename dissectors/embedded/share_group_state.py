@@ -10,75 +10,123 @@ from dissectors.domains import (
 from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uint16, Uuid
 
 ShareSnapshotKey = Message(
-    "ShareSnapshotKey", 0, "data", "0", "none",
+    "ShareSnapshotKey",
+    0,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "partition" / Int32 * "partition index",
 )
 
 _ShareSnapshotValueUntil40 = Message(
-    "ShareSnapshotValue", 0, "data", "0", "0+",
+    "ShareSnapshotValue",
+    0,
+    "data",
+    "0",
+    "0+",
     "snapshot_epoch" / Uint16 * "number of the snapshot; rises with each one",
     "state_epoch" / Int32 * "state epoch; rises when the state is initialized anew",
     "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
-    "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
-    "state_batches" / Array(
+    "start_offset"
+    / Int64.of(SHARE_START_OFFSET)
+    * "share-partition start offset (SPSO); -1 = not initialized",
+    "state_batches"
+    / Array(
         "first_offset" / Int64 * "first offset of the range",
         "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
+        "delivery_state"
+        / Int8.of(SHARE_DELIVERY_STATE)
+        * "0 available, 1 acquired, 2 acknowledged, 4 archived",
         "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges from the start offset on with their delivery state",
+    )
+    * "offset ranges from the start offset on with their delivery state",
 )
 
 ShareSnapshotValue = Message(
-    "ShareSnapshotValue", 0, "data", "0", "0+",
+    "ShareSnapshotValue",
+    0,
+    "data",
+    "0",
+    "0+",
     "snapshot_epoch" / Int32 * "number of the snapshot; rises with each one",
     "state_epoch" / Int32 * "state epoch; rises when the state is initialized anew",
     "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
-    "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
+    "start_offset"
+    / Int64.of(SHARE_START_OFFSET)
+    * "share-partition start offset (SPSO); -1 = not initialized",
     "create_timestamp" / Int64.of(TIMESTAMP_MS) * "when the state was made, ms since 1970",
     "write_timestamp" / Int64.of(TIMESTAMP_MS) * "when this record was written, ms since 1970",
-    "state_batches" / Array(
+    "state_batches"
+    / Array(
         "first_offset" / Int64 * "first offset of the range",
         "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
+        "delivery_state"
+        / Int8.of(SHARE_DELIVERY_STATE)
+        * "0 available, 1 acquired, 2 acknowledged, 4 archived",
         "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges from the start offset on with their delivery state",
-    "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
+    )
+    * "offset ranges from the start offset on with their delivery state",
+    "delivery_complete_count"
+    / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1)
+    * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
     older=(_ShareSnapshotValueUntil40,),
 )
 
 ShareUpdateKey = Message(
-    "ShareUpdateKey", 1, "data", "0", "none",
+    "ShareUpdateKey",
+    1,
+    "data",
+    "0",
+    "none",
     "group_id" / String * "share group",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "partition" / Int32 * "partition index",
 )
 
 _ShareUpdateValueUntil40 = Message(
-    "ShareUpdateValue", 1, "data", "0", "0+",
+    "ShareUpdateValue",
+    1,
+    "data",
+    "0",
+    "0+",
     "snapshot_epoch" / Uint16 * "number of the snapshot that this update follows",
     "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
     "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = no change",
-    "state_batches" / Array(
+    "state_batches"
+    / Array(
         "first_offset" / Int64 * "first offset of the range",
         "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
+        "delivery_state"
+        / Int8.of(SHARE_DELIVERY_STATE)
+        * "0 available, 1 acquired, 2 acknowledged, 4 archived",
         "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges whose delivery state changed",
+    )
+    * "offset ranges whose delivery state changed",
 )
 
 ShareUpdateValue = Message(
-    "ShareUpdateValue", 1, "data", "0", "0+",
+    "ShareUpdateValue",
+    1,
+    "data",
+    "0",
+    "0+",
     "snapshot_epoch" / Int32 * "number of the snapshot that this update follows",
     "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
     "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = no change",
-    "state_batches" / Array(
+    "state_batches"
+    / Array(
         "first_offset" / Int64 * "first offset of the range",
         "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
+        "delivery_state"
+        / Int8.of(SHARE_DELIVERY_STATE)
+        * "0 available, 1 acquired, 2 acknowledged, 4 archived",
         "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges whose delivery state changed",
-    "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
+    )
+    * "offset ranges whose delivery state changed",
+    "delivery_complete_count"
+    / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1)
+    * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
     older=(_ShareUpdateValueUntil40,),
 )
