@@ -290,12 +290,14 @@ class Capture:
         :param given_up: those that the bulk way has tried in this block, and which it does not get again
         """
         connections = rest.connections()
+        handovers = []
         for connection in connections[~self.ordinary[connections]].tolist():
             single = self._single(connection)
             handover = single.feed(rest, to_the_end=connection in given_up)
             if handover is not None:
-                self.bulk.take_over(handover, single.client_direction)
+                handovers.append((handover, single.client_direction))
                 self.ordinary[connection] = True
+        self.bulk.take_over(handovers)
 
     def _feed_bulk(self, rest: Rest, given_up: set[int]) -> None:
         """Feed the ordinary connections, each up to its next gap; what is not ordinary any more is given up."""

@@ -386,7 +386,7 @@ def take_out(capture: Capture, connection: int) -> Handover:
 
 def take_back(capture: Capture, handover: Handover, client_direction: int) -> None:
     """Let a connection take the fast way on."""
-    capture.bulk.take_over(handover, client_direction)
+    capture.bulk.take_over([(handover, client_direction)])
     capture.ordinary[handover.connection] = True
 
 
