@@ -30,7 +30,7 @@ MIB = 1 << 20
 MAX_WAITING = 256 * MIB
 
 _ROWS = ("stream", "position", "offset", "length", "time", "delivered", "number", "flags")
-_GAPS = ("stream", "position", "missing", "cause")
+_GAPS = ("stream", "position", "missing", "cause", "number")
 
 
 class _Arrivals:
@@ -215,7 +215,7 @@ class Decryption:
                 continue
             stream = 2 * connection + (swapped ^ (event.side is Side.BROKER))
             if isinstance(event, Missing):
-                self._gaps.append((stream, event.position, 0, int(GapCause.UNKNOWN)))
+                self._gaps.append((stream, event.position, 0, int(GapCause.UNKNOWN), -1))
             elif event.data:
                 time, packet = self._arrivals[connection, event.side].of(event.end)
                 offset = self._source.keep(event.data)

@@ -370,7 +370,7 @@ def segments_at(stream: int, places: Places) -> SegmentBlock:
         delivered=nothing,
         number=nothing,
         flags=nothing.astype(np.uint8),
-        gaps=Gaps(none, none, none, none.astype(np.uint8), none),
+        gaps=Gaps(none, none, none, none.astype(np.uint8), none, none),
         connections=range(0),
         source=None,
         block=None,

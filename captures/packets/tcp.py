@@ -50,7 +50,7 @@ _FAR = 1 << 40
 
 # how many columns _rows holds of segments and of gaps, in the order of SegmentBlock and Gaps
 _SEGMENT_COLUMNS = 8
-_GAP_COLUMNS = 4
+_GAP_COLUMNS = 5
 
 
 class Clock(Protocol):
@@ -191,8 +191,8 @@ class TcpAssembler:
         found = (acked >= 0) & (streams.next_seq >= 0) & (missing > 0) & (missing <= _MAX_TAIL)
         stream = np.flatnonzero(found)
         if len(stream):
-            gaps = [stream, streams.end[stream], missing[stream], np.full(len(stream), GapCause.NOT_CAPTURED)]
-            self._rows.append(([], gaps))
+            told = np.full(len(stream), GapCause.NOT_CAPTURED), np.full(len(stream), -1)
+            self._rows.append(([], [stream, streams.end[stream], missing[stream], *told]))
             streams.lost[stream] += missing[stream]
             streams.end[stream] += missing[stream]
             streams.next_seq[stream] = (streams.next_seq[stream] + missing[stream]) % _SEQ
@@ -229,7 +229,7 @@ class TcpAssembler:
         self._rows = []
         before = _gap_rows(segments, gaps)
         stream, position, offset, length, time, delivered, number, flags = segments
-        gap_stream, gap_position, missing, cause = gaps
+        gap_stream, gap_position, missing, cause, cut = gaps
         result = SegmentBlock(
             stream=stream,
             position=position,
@@ -239,7 +239,7 @@ class TcpAssembler:
             delivered=delivered,
             number=number,
             flags=flags.astype(np.uint8),
-            gaps=Gaps(gap_stream, gap_position, missing, cause.astype(np.uint8), before),
+            gaps=Gaps(gap_stream, gap_position, missing, cause.astype(np.uint8), cut, before),
             connections=connections,
             source=self._source,
             block=block,
