@@ -106,4 +106,5 @@ def gaps_before(stream: NDArray[Any], position: NDArray[Any], gaps: list[NDArray
     for index, (gap_stream, gap_position) in enumerate(zip(gaps[0].tolist(), gaps[1].tolist(), strict=True)):
         low, high = np.searchsorted(stream, (gap_stream, gap_stream + 1)).tolist()
         before[index] = low + int(np.searchsorted(position[low:high], gap_position, "left"))
-    return Gaps(*gaps, before)
+    gap_stream_column, gap_position_column, missing, cause, cut = gaps
+    return Gaps(gap_stream_column, gap_position_column, missing, cause, cut, before)

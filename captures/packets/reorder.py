@@ -15,6 +15,7 @@ import numpy as np
 from captures.packets.coverage import Coverage
 from captures.packets.runs import NEVER, Rows, Run, no_rows
 from captures.packets.table import GapCause, Int64s, UInt32s
+from dissectors.budget import limit
 
 GRACE = 50_000_000
 """Nanoseconds of capture time between the acknowledgment of missing bytes and giving them up.
@@ -27,8 +28,6 @@ PATIENCE = 60_000_000_000
 
 A sender need not wait longer before it sends again what was lost (RFC 6298 section 2.5).
 """
-MAX_WAITING_BYTES = 16 << 20
-MAX_WAITING_PACKETS = 16_384
 AHEAD = 1 << 30  # the largest window that window scaling allows, RFC 7323 section 2.3
 BEHIND = 1 << 26
 _STRANGERS = 3
@@ -112,6 +111,7 @@ class StreamOrder:
         self._waiting: list[Run] = []
         self._begins: list[int] = []  # positions of the waiting runs, for bisect
         self._there = Coverage()  # the bytes of the waiting runs
+        self._most_bytes, self._most_packets = limit("waiting_bytes"), limit("waiting_packets")
         self._waiting_bytes = 0
         self._waiting_packets = 0
         self._due: int | None = None  # row at which the first hole is given up, None if not known yet
@@ -211,10 +211,10 @@ class StreamOrder:
             most = min(most, run.packets_before(self._rows, self._begins[following]))
         if run.end > self.position + AHEAD:
             most = min(most, run.packets_before(self._rows, self.position + AHEAD + 1))
-        if run.end - run.start > MAX_WAITING_BYTES - self._waiting_bytes:
-            full = run.start + MAX_WAITING_BYTES - self._waiting_bytes
+        if run.end - run.start > self._most_bytes - self._waiting_bytes:
+            full = run.start + self._most_bytes - self._waiting_bytes
             most = min(most, run.packets_before(self._rows, full + 1) - 1)
-        return max(min(most, MAX_WAITING_PACKETS - self._waiting_packets), 1)
+        return max(min(most, self._most_packets - self._waiting_packets), 1)
 
     def _take(self, run: Run) -> None:
         last = run.high - 1
@@ -229,7 +229,7 @@ class StreamOrder:
             self._fill(run)
         else:
             self._wait(run)
-        while self._waiting_bytes > MAX_WAITING_BYTES or self._waiting_packets > MAX_WAITING_PACKETS:
+        while self._waiting_bytes > self._most_bytes or self._waiting_packets > self._most_packets:
             self._give_up(int(self._rows.row[last]))
             self._not_before = int(self._rows.row[last]) + 1
 

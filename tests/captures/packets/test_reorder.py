@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.packets import ACK, GRACE, RST, GapCause, reorder
+from captures.packets import ACK, GRACE, RST, GapCause
 from captures.packets.reorder import PATIENCE
-from tests.captures.packets.kit import MS, Conversation, Read, Record, pcap, read_bytes
+from tests.captures.packets.kit import MS, Conversation, Read, Record, limited, pcap, read_bytes
 from tests.captures.packets.model import Model
 from tests.captures.packets.test_tcp import outcome
 
@@ -111,9 +111,7 @@ def test_what_is_given_up_for_want_of_room_does_not_depend_on_blocks(
     folder, rng = tmp_path_factory.getbasetemp(), Random(seed)
     records, _ = random_stream(rng)
     data = pcap(list(records), nano=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reorder, "MAX_WAITING_PACKETS", rng.randrange(1, 9))
-        patch.setattr(reorder, "MAX_WAITING_BYTES", rng.randrange(10, 120))
+    with limited(waiting_packets=rng.randrange(1, 9), waiting_bytes=rng.randrange(10, 120)):
         assert outcome(read_bytes(folder, data, block_size)) == outcome(read_bytes(folder, data))
 
 
