@@ -64,14 +64,16 @@ def highest(versions: Mapping[int, tuple[int, int]]) -> tuple[Mapping[int, int],
 
     All conversations with the same versions share them.
     """
-    return _highest(tuple((key, last) for key, (_, last) in versions.items()))
+    return _highest(tuple(versions.items()))
 
 
 @lru_cache(maxsize=16)
-def _highest(versions: tuple[tuple[int, int], ...]) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    known = dict(versions)
+def _highest(
+    versions: tuple[tuple[int, tuple[int, int]], ...],
+) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    known = {key: last for key, (_, last) in versions}
     top = max(known, default=-1)
-    believed = {key: last + NEWER_VERSIONS for key, last in versions}
+    believed = {key: last + NEWER_VERSIONS for key, last in known.items()}
     believed |= dict.fromkeys(range(top + 1, top + 1 + NEWER_KEYS), UNKNOWN_API_VERSION)
     return known, believed
 
