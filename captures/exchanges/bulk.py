@@ -15,6 +15,7 @@ Both ways give the same exchanges; a property test holds them to it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -116,8 +117,23 @@ class BulkPairing:
         for stream in (2 * connection, 2 * connection + 1):
             self._framing.begin(stream, 0, None)
 
-    def take_over(self, handover: Handover, client_direction: int) -> None:
-        """Go on with a connection that the thorough way has brought in step."""
+    def take_over(self, handovers: Sequence[tuple[Handover, int]]) -> None:
+        """Go on with connections that the thorough way has brought in step.
+
+        :param handovers: each with the direction of the client
+        """
+        for handover, client_direction in handovers:
+            self._go_on_with(handover, client_direction)
+        waiting = [row for handover, _ in handovers for row in handover.waiting]
+        if not waiting:
+            return
+        of = [handover.connection for handover, _ in handovers for _ in handover.waiting]
+        connection = np.append(self._waiting.connection, np.array(of, np.int64))
+        order = np.argsort(connection, kind="stable")
+        row = np.append(self._waiting.row, np.array(waiting, np.int64))
+        self._waiting = _Waiting(connection[order], row[order])
+
+    def _go_on_with(self, handover: Handover, client_direction: int) -> None:
         self._know(handover.connection, client_direction)
         for direction in (0, 1):
             stream = 2 * handover.connection + direction
@@ -129,12 +145,6 @@ class BulkPairing:
             self._first_client_id[handover.connection], *more = handover.client_ids
             if more:
                 self._more_client_ids[handover.connection] = more
-        connection = np.append(
-            self._waiting.connection, np.full(len(handover.waiting), handover.connection, np.int64)
-        )
-        order = np.argsort(connection, kind="stable")
-        row = np.append(self._waiting.row, np.array(handover.waiting, np.int64))
-        self._waiting = _Waiting(connection[order], row[order])
 
     def _know(self, connection: int, client_direction: int) -> None:
         missing = connection + 1 - len(self._client_direction)

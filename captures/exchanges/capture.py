@@ -306,6 +306,7 @@ class Capture:
         :param given_up: those that the bulk way has tried in this block, and which it does not get again
         """
         connections = rest.connections()
+        handovers = []
         for connection in connections[~self.ordinary[connections]].tolist():
             if connection in self._left:
                 rest.take(connection)
@@ -317,8 +318,9 @@ class Capture:
                 self._leave(connection, error)
                 continue
             if handover is not None:
-                self.bulk.take_over(handover, single.client_direction)
+                handovers.append((handover, single.client_direction))
                 self.ordinary[connection] = True
+        self.bulk.take_over(handovers)
 
     def _feed_bulk(self, rest: Rest, given_up: set[int]) -> None:
         """Feed the ordinary connections, each up to its next gap; what is not ordinary any more is given up."""

@@ -22,15 +22,13 @@ from captures.exchanges.instep import gaps_before
 from captures.exchanges.pieces import Piece, Rest
 from captures.packets import Connections, GapCause, SegmentBlock, SegmentIndex, Source
 from captures.packets.tls import KeyLog, Missing, Plain, TlsConnection, is_client_hello, looks_like_tls
+from dissectors.budget import limit, shown
 from dissectors.conversation import Side
 
 FIRST_BYTES = 64
-MIB = 1 << 20
-#: ciphertext of all connections, in bytes, that may wait for secrets; beyond it the one that holds most is given up
-MAX_WAITING = 256 * MIB
 
 _ROWS = ("stream", "position", "offset", "length", "time", "delivered", "number", "flags")
-_GAPS = ("stream", "position", "missing", "cause")
+_GAPS = ("stream", "position", "missing", "cause", "number")
 
 
 class _Arrivals:
@@ -202,11 +200,15 @@ class Decryption:
     def _bound(self) -> None:
         """Give up connections that wait until the rest is within bounds."""
         held = {connection: self.tls[connection].held for connection in self._waiting}
-        while sum(held.values()) > MAX_WAITING:
-            most = max(held, key=held.__getitem__)
-            reason = f"no more than {MAX_WAITING // MIB} MiB of ciphertext are kept waiting in all"
+        total, allowed = sum(held.values()), limit("tls_bytes_in_all")
+        if total <= allowed:
+            return
+        reason = f"more ciphertext kept waiting would go over the limit {shown('tls_bytes_in_all')}"
+        for most in sorted(held, key=held.__getitem__, reverse=True):
+            if total <= allowed:
+                return
             self._take(most, self.tls[most].give_up(reason))
-            del held[most]
+            total -= held[most]
 
     def _take(self, connection: int, events: list[Any]) -> None:
         swapped = self._client_direction[connection]
@@ -215,7 +217,7 @@ class Decryption:
                 continue
             stream = 2 * connection + (swapped ^ (event.side is Side.BROKER))
             if isinstance(event, Missing):
-                self._gaps.append((stream, event.position, 0, int(GapCause.UNKNOWN)))
+                self._gaps.append((stream, event.position, 0, int(GapCause.UNKNOWN), -1))
             elif event.data:
                 time, packet = self._arrivals[connection, event.side].of(event.end)
                 offset = self._source.keep(event.data)

@@ -20,8 +20,10 @@ from captures.packets import GapCause, Gaps, SegmentBlock
 #: rows that may wait, of all connections; beyond that, order is given up rather than memory
 MAX_HELD_ROWS = 1 << 18
 
+_NEVER = 1 << 62
+
 _ROWS = ("stream", "position", "offset", "length", "time", "delivered", "number", "flags")
-_GAPS = ("stream", "position", "missing", "cause")
+_GAPS = ("stream", "position", "missing", "cause", "number")
 
 
 class _Held(NamedTuple):
@@ -74,15 +76,16 @@ class InStep:
             since[stalled >> 1] = min(first, since.get(stalled >> 1, first))
         for mine in sorted(2 * connection + direction for connection in since for direction in (0, 1)):
             low, high = np.searchsorted(stream, (mine, mine + 1)).tolist()
-            later = np.flatnonzero(number[low:high] > since[mine >> 1])
-            if len(later):
-                cut = low + int(later[0])
-                go[cut:high] = False
-                # a loss shows when the next packet comes, a cut packet at once
-                gap_stream, gap_position, missing, cause = gaps
-                before = gap_position + missing < position[cut] + (cause == GapCause.SNAPLEN)
-                gaps_go &= (gap_stream != mine) | before
-        if not go.all():
+            gap_stream, gap_position, missing, cause, cut = gaps
+            # a loss shows when the next packet comes, a cut packet at once
+            later = np.flatnonzero((gap_stream == mine) & (cut > since[mine >> 1]))
+            first = int(gap_position[later].min()) if len(later) else _NEVER
+            if len(rows_later := np.flatnonzero(number[low:high] > since[mine >> 1])):
+                first = min(first, int(position[low + int(rows_later[0])]))
+            go[low + int(position[low:high].searchsorted(first)) : high] = False
+            gaps_go &= (gap_stream != mine) | (gap_position + missing < first + (cause == GapCause.SNAPLEN))
+            gaps_go[later] = False
+        if not (go.all() and gaps_go.all()):
             self._held = _Held([column[~go] for column in rows], [column[~gaps_go] for column in gaps])
         return [column[go] for column in rows], [column[gaps_go] for column in gaps]
 
@@ -98,10 +101,10 @@ def _ordered(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def gaps_before(stream: NDArray[Any], position: NDArray[Any], gaps: list[NDArray[Any]]) -> Gaps:
-    """Return gaps (stream, position, missing, cause) with the row before which each lies."""
+    """Return gaps (stream, position, missing, cause, number) with the row before which each lies."""
     before = np.empty(len(gaps[0]), np.int64)
     for index, (gap_stream, gap_position) in enumerate(zip(gaps[0].tolist(), gaps[1].tolist(), strict=True)):
         low, high = np.searchsorted(stream, (gap_stream, gap_stream + 1)).tolist()
         before[index] = low + int(np.searchsorted(position[low:high], gap_position, "left"))
-    gap_stream_column, gap_position_column, missing, cause = gaps
-    return Gaps(gap_stream_column, gap_position_column, missing, cause, before)
+    gap_stream_column, gap_position_column, missing, cause, cut = gaps
+    return Gaps(gap_stream_column, gap_position_column, missing, cause, cut, before)

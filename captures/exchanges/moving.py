@@ -370,7 +370,7 @@ def segments_at(stream: int, places: Places) -> SegmentBlock:
         delivered=nothing,
         number=nothing,
         flags=nothing.astype(np.uint8),
-        gaps=Gaps(none, none, none, none.astype(np.uint8), none),
+        gaps=Gaps(none, none, none, none.astype(np.uint8), none, none),
         connections=range(0),
         source=None,
         block=None,
@@ -386,7 +386,7 @@ def take_out(capture: Capture, connection: int) -> Handover:
 
 def take_back(capture: Capture, handover: Handover, client_direction: int) -> None:
     """Let a connection take the fast way on."""
-    capture.bulk.take_over(handover, client_direction)
+    capture.bulk.take_over([(handover, client_direction)])
     capture.ordinary[handover.connection] = True
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from captures.exchanges.framing import Bools, Int64s
-from captures.packets import GapCause, SegmentBlock
+from captures.packets import SegmentBlock
 
 _NEVER = np.int64(1 << 62)
 
@@ -146,7 +146,7 @@ def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     """
     holes = block.gaps
     if not len(block):
-        return np.empty(0, np.int64), np.zeros(len(holes), np.int64), np.full(len(holes), -1)
+        return np.empty(0, np.int64), np.maximum(holes.number, 0), holes.number
     # a segment that filled a hole was captured after those behind it
     begins = np.diff(block.stream, prepend=-1) != 0
     lift = np.cumsum(begins) * (int(block.number.max()) + 1)
@@ -156,6 +156,7 @@ def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     before, last = np.maximum(holes.segment - 1, 0), np.minimum(holes.segment, len(block) - 1)
     since = np.where(holes.segment > low, when[before], -1)
     # what was cut from a packet is missing at once, what was lost only before the next packet
-    at_once = (holes.segment == high) | ((holes.cause == GapCause.SNAPLEN) & (holes.segment > low))
+    since = np.maximum(since, holes.number)
+    at_once = (holes.segment == high) | (holes.number >= 0)
     shown = np.where(at_once, since, when[last])
-    return when, np.where(high > low, shown, 0), since
+    return when, np.where((high > low) | (holes.number >= 0), shown, 0), since

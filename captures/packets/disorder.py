@@ -305,11 +305,11 @@ class Disorder:
         """Take what is ready, bring the columns of the streams up to date, keep what waits."""
         ready: list[tuple[int, Delivery]] = []
         again: list[tuple[int, Run]] = []
-        holes: list[tuple[int, int, int, int]] = []
+        holes: list[tuple[int, int, int, int, int]] = []
         for number, order in list(self.orders.items()):
             for item in order.out:
                 if isinstance(item, Hole):
-                    holes.append((number, item.position, item.missing, item.cause))
+                    holes.append((number, item.position, item.missing, item.cause, -1))
                 else:
                     ready.append((number, item))
             again += [(number, run) for run in order.repeats]
@@ -323,7 +323,7 @@ class Disorder:
             stream = np.array([number for number, _ in again], np.int64)[payload.run]
             packet = rows.length[payload.row]
             self._remember(packet, stream, payload.position, payload.captured, payload.offset)
-        lost = list(np.array(holes, np.int64).reshape(-1, 4).T)
+        lost = list(np.array(holes, np.int64).reshape(-1, 5).T)
         np.add.at(self._streams.lost, lost[0], lost[2])
         segments, cut = self._hand_out(ready, rows)
         self._keep(rows)
@@ -371,12 +371,18 @@ def captured_and_cut(segments: list[Int64s], length: Int64s, streams: Streams) -
 
     :param length: payload bytes on the wire
     """
-    stream, position, _, captured, *_ = segments
-    gaps = [length[:0]] * 4
+    stream, position, _, captured, _, _, number, _ = segments
+    gaps = [length[:0]] * 5
     cut = np.flatnonzero(captured < length)
     if len(cut):
         missing = (length - captured)[cut]
-        gaps = [stream[cut], (position + captured)[cut], missing, np.full(len(cut), GapCause.SNAPLEN)]
+        gaps = [
+            stream[cut],
+            (position + captured)[cut],
+            missing,
+            np.full(len(cut), GapCause.SNAPLEN),
+            number[cut],
+        ]
         np.add.at(streams.cut, stream[cut], missing)
     some = captured > 0
     return segments if some.all() else [column[some] for column in segments], gaps

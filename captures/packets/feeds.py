@@ -7,15 +7,19 @@ What a feed carries is told by its first bytes, never by a name.
 from __future__ import annotations
 
 import os
+import re
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO, Protocol
 
 import zstandard
 from isal import igzip_lib
+
+from dissectors.budget import limit, shown
 
 GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952 section 2.3.1
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"  # RFC 8878 section 3.1.1
@@ -33,6 +37,8 @@ GONE = 1.0
 
 _CHUNK = 1 << 18
 _LEAST_STEP = 64
+_OUTPUT = 1 << 23  # bytes that a step may make, going by the one before
+_PADDING = re.compile(rb"\0*")
 _MAX_WRAPPINGS = 4
 
 
@@ -235,18 +241,18 @@ class Compression:
     """A way to compress.
 
     :ivar name: what it is called
-    :ivar make: makes what decompresses one member, or frame
+    :ivar begin: begins a feed; returns what makes a decompressor for each of its members, or frames, in turn
     :ivar step: bytes decompressed at a time. Their output is in memory, and lost where they are damaged: deflate makes
         up to a thousand bytes of one, zstd up to 32,000
     """
 
     name: str
-    make: Callable[[], _Decompressor]
+    begin: Callable[[], Callable[[], _Decompressor]]
     step: int
 
 
-GZIP = Compression("gzip", lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP), 1 << 14)
-ZSTD = Compression("zstd", lambda: zstandard.ZstdDecompressor().decompressobj(), 1 << 12)
+GZIP = Compression("gzip", lambda: partial(igzip_lib.IgzipDecompressor, flag=igzip_lib.DECOMP_GZIP), 1 << 14)
+ZSTD = Compression("zstd", lambda: zstandard.ZstdDecompressor().decompressobj, 1 << 12)
 
 _FAULTS: tuple[type[Exception], ...] = (zstandard.ZstdError, igzip_lib.IsalError)  # type: ignore[assignment]  # isal's stub takes the class for an instance
 
@@ -258,15 +264,46 @@ def compression(magic: bytes) -> Compression | None:
     return ZSTD if magic == ZSTD_MAGIC or magic in ZSTD_SKIPPABLE else None
 
 
+class _Counted:
+    """A feed that knows how many bytes it gave.
+
+    :ivar given: how many
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self.given = 0
+
+    @property
+    def damage(self) -> str:
+        return self._feed.damage
+
+    def read(self, size: int) -> bytes:
+        data = self._feed.read(size)
+        self.given += len(data)
+        return data
+
+    def consumed(self) -> float | None:
+        return self._feed.consumed()
+
+
 class _Decompressed:
     """What a compressed feed decompresses to: of all members, or frames, one after the other.
 
-    Damage ends it, and is noted: the bytes before are good.
+    Damage ends it, and is noted: the bytes before are good. So does what decompresses to far more than any capture:
+    more than ``file_ratio`` times the bytes of the file, once that is more than ``file_ratio_from``.
+
+    :param file: the bytes of the file, which may be wrapped several times
     """
 
-    def __init__(self, compressed: Feed, how: Compression) -> None:
+    def __init__(self, compressed: Feed, how: Compression, file: _Counted) -> None:
         self._compressed = compressed
         self._how = how
+        self._next_member = how.begin()
+        self._file = file
+        self._given = 0
+        self._step = how.step
+        self._most = limit("file_ratio_from")
         self._member: _Decompressor | None = None
         self._input = b""
         self._at = 0
@@ -302,14 +339,12 @@ class _Decompressed:
                 self._end("it ends too early" if self._member is not None else "")
                 return b""
         if self._member is None:
-            self._input, self._at = (
-                self._input[self._at :].lstrip(b"\0"),
-                0,
-            )  # padding, which gzip(1) takes too
-            self._member = self._how.make() if self._input else None
+            rest = _PADDING.match(self._input, self._at)  # gzip(1) takes it too
+            self._at = rest.end() if rest is not None else self._at
+            self._member = self._next_member() if self._at < len(self._input) else None
             return b""
         # smaller towards the end, where a checksum may turn out wrong: what is decompressed with it is lost
-        size = max(min(self._how.step, (len(self._input) - self._at) // 2), _LEAST_STEP)
+        size = max(min(self._step, (len(self._input) - self._at) // 2), _LEAST_STEP)
         step = self._input[self._at : self._at + size]
         try:
             data = self._member.decompress(step)
@@ -320,16 +355,28 @@ class _Decompressed:
         if self._member.eof:
             self._at -= len(self._member.unused_data)
             self._member = None
+        self._step = min(self._how.step, _OUTPUT * len(step) // max(len(data), 1))
+        self._given += len(data)
+        if self._given > self._most:
+            self._most = max(limit("file_ratio_from"), limit("file_ratio") * self._file.given)
+            if self._given > self._most:
+                self._stop()
         return data
 
     def _end(self, fault: str) -> None:
         self._ended = True
         self._fault = f"{self._how.name} data is damaged: {fault}" if fault else ""
 
+    def _stop(self) -> None:
+        self._ended = True
+        told = f"stopped here: {self._how.name} data, {self._given:,} bytes of the first {self._file.given:,}"
+        self._fault = f"{told}, would go over the limit {shown('file_ratio')}"
+
 
 def unwrapped(feed: Feed) -> tuple[Feed, str]:
     """The feed decompressed, as often as it was compressed, and how it was: ``gzip``, ``gzip+zstd`` or empty."""
     wrappings: list[str] = []
+    feed = file = _Counted(feed)
     while True:
         head = b""
         while len(head) < MAGIC_SIZE and (more := feed.read(MAGIC_SIZE - len(head))):
@@ -339,4 +386,4 @@ def unwrapped(feed: Feed) -> tuple[Feed, str]:
         if how is None or len(wrappings) == _MAX_WRAPPINGS:
             return feed, "+".join(wrappings)
         wrappings.append(how.name)
-        feed = _Decompressed(feed, how)
+        feed = _Decompressed(feed, how, file)

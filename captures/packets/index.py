@@ -17,12 +17,17 @@ from numpy.typing import NDArray
 
 from captures.packets.errors import Dropped
 from captures.packets.source import Source
-from captures.packets.table import Int64s, SegmentBlock
+from captures.packets.table import Bools, Bytes, Int64s, SegmentBlock
 
 _CHUNK_ROWS = 8192
 _UNPACKED_CHUNKS = 16
 
 _LOW_BITS, _COUNT_BITS = 22, 22
+
+_APART = 1 << 12
+"""Bytes between two pieces from which on they are read one by one."""
+_TOGETHER = 1 << 22
+"""Most bytes read together: pieces begin in one such stretch of the file."""
 
 
 class MissingBytes(LookupError):  # noqa: N818  # says what is wrong, reads well at the raise
@@ -243,6 +248,31 @@ class SegmentIndex:
             if len(part) < size:
                 break
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_where_captured(self, stream: int, start: int, end: int) -> tuple[Bytes, Bools]:
+        """The bytes [start, end) of a stream, and which of them there are: captured, and not dropped since.
+
+        Pieces that lie near each other in the file are read together, so that many small ones cost little more than
+        the part of the file that they are in.
+        """
+        found, there = np.zeros(end - start, np.uint8), np.zeros(end - start, np.bool_)
+        position, offset, length = self.pieces(stream, start, end)
+        order = np.argsort(offset, kind="stable")
+        position, offset, length = position[order] - start, offset[order], length[order]
+        apart = np.flatnonzero(
+            (np.diff(offset, prepend=-_APART) >= _APART) | (np.diff(offset // _TOGETHER, prepend=-1) > 0)
+        )
+        for low, high in pairwise((*apart.tolist(), len(offset))):
+            begin = int(offset[low])
+            data = np.frombuffer(
+                self._read(begin, int(offset[high - 1] + length[high - 1]) - begin), np.uint8
+            )
+            size = np.clip(begin + len(data) - offset[low:high], 0, length[low:high])
+            which = np.repeat(np.arange(low, high), size)
+            within = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size)
+            found[position[which] + within] = data[offset[which] + within - begin]
+            there[position[which] + within] = True
+        return found, there
 
     def dropped(self, stream: int, position: int) -> bool:
         """Whether a byte was captured, but dropped from the spool since."""

@@ -7,8 +7,10 @@ OpenBSD loopback, raw IP. Link type numbers: https://www.tcpdump.org/linktypes.h
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from captures.packets.table import Bools, Bytes, Int64s
 from captures.packets.walk import view
@@ -93,7 +95,7 @@ def be32(data: Bytes, at: Int64s) -> Int64s:
     return view(data, ">u4")[at].astype(np.int64)
 
 
-def distinct(values: Int64s) -> list[int]:
+def distinct(values: NDArray[Any]) -> list[int]:
     """The values that occur, rising. Nearly always it is just one: that is looked for first, and costs no sorting."""
     if len(values) and (values == values[0]).all():
         return [int(values[0])]

@@ -12,7 +12,8 @@ are not TCP count with the TCP packet that follows them in their file, or, behin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,8 @@ class JoinedReader:
         self.source = source
         self.addresses = AddressBook()
         self.interfaces: list[Interface] = []
+        self._free: dict[tuple[int | str, ...], list[int]] = {}
+        """Interfaces of files that have ended, by what they are; the first one first."""
         self.secrets: list[bytes] = []
         self._kind = kind
         self._block_size = block_size
@@ -221,6 +224,8 @@ class JoinedReader:
         if more:
             return
         self._cursors.remove(cursor)
+        for number in cursor.interfaces:
+            heappush(self._free.setdefault(astuple(self.interfaces[number]), []), number)
         self.source.finished(cursor.order)
         self._ended.add(cursor.reader.statistics)
         self._ended_size += cursor.reader.done
@@ -278,10 +283,9 @@ class JoinedReader:
 
     def _interface(self, interface: Interface) -> int:
         """The number of an interface that a file declares."""
-        in_use = {number for cursor in self._cursors for number in cursor.interfaces}
-        for number, known in enumerate(self.interfaces):
-            if known == interface and number not in in_use:
-                return number
+        free = self._free.get(astuple(interface))
+        if free:
+            return heappop(free)
         self.interfaces.append(interface)
         return len(self.interfaces) - 1
 

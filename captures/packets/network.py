@@ -71,6 +71,7 @@ _ERSPAN_II = 0x88BE
 _PPP_TYPES = {0x0021: IPV4, 0x0057: IPV6}  # RFC 1332, RFC 5072
 _MAX_TUNNELS = 4
 
+_NOT_DECLARED = -1
 _CUT = "headers cut by the snapshot length"
 
 
@@ -142,12 +143,17 @@ class NetworkDecoder:
             records.frame + records.captured,
             records.frame + records.wire,
         )
-        for number in (np.flatnonzero(np.bincount(records.interface + 1)) - 1).tolist():
-            frames = whole.take(records.interface == number)
-            if number < 0:
+        present = np.flatnonzero(np.bincount(records.interface + 1))
+        link_types = np.full(int(present[-1]) + 1 if len(present) else 1, _NOT_DECLARED)
+        for number in present[present > 0].tolist():
+            link_types[number] = interfaces[number - 1].link_type
+        link_type = link_types[records.interface + 1]
+        for kind in distinct(link_type):
+            frames = whole.take(link_type == kind)
+            if kind == _NOT_DECLARED:
                 self._count("interface not declared", len(frames))
             else:
-                self._link(frames, interfaces[number].link_type, 0)
+                self._link(frames, kind, 0)
         return self._collect()
 
     def _collect(self) -> TcpColumns:

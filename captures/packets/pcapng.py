@@ -14,10 +14,12 @@ from struct import error as StructError  # noqa: N812  # the name says what it i
 import numpy as np
 
 from captures.packets.errors import CaptureError
+from captures.packets.link import distinct
 from captures.packets.records import Interface, Parsed, Records, empty_records
 from captures.packets.source import Source
 from captures.packets.table import Bools, Bytes, Int64s, Statistics
 from captures.packets.walk import view, walk
+from dissectors.budget import limit, shown
 
 SECTION_HEADER = 0x0A0D0D0A  # the same in both byte orders, section 4.1
 INTERFACE_DESCRIPTION = 1
@@ -30,9 +32,9 @@ DECRYPTION_SECRETS = 0x0A
 
 _NAMES = {NAME_RESOLUTION: "name resolution", INTERFACE_STATISTICS: "interface statistics"}
 _NAMES |= {DECRYPTION_SECRETS: "decryption secrets", 0x0BAD: "custom", 0x40000BAD: "custom"}
+_TOLD = (SECTION_HEADER, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, DECRYPTION_SECRETS)
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
-_MAX_SECRETS = 64 << 20
 _NEW_SPAN = 1 << 16
 
 # option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
@@ -44,6 +46,28 @@ _DROPPED_BY_INTERFACE, _DROPPED_BY_SYSTEM = 5, 7
 def is_pcapng(magic: bytes) -> bool:
     """Whether a file that begins with these four bytes is a pcapng file."""
     return int.from_bytes(magic, "big") == SECTION_HEADER
+
+
+class _Clocks:
+    """What the packets of an interface need of it, a column each; the last row is that of an unknown one."""
+
+    def __init__(self) -> None:
+        self.units = np.full(16, 1_000_000, np.uint64)
+        self.offset = np.zeros(16, np.int64)
+        self.snapshot = np.zeros(16, np.int64)
+
+    def add(self, number: int, interface: Interface) -> None:
+        """Take in the interface with the next number."""
+        for name, value in (
+            ("units", interface.units),
+            ("offset", interface.offset),
+            ("snapshot", interface.snapshot_length),
+        ):
+            column = getattr(self, name)
+            if number + 1 == len(column):
+                column = np.append(column, np.full(len(column), column[-1]))
+                setattr(self, name, column)
+            column[number] = value
 
 
 class PcapngFormat:
@@ -68,6 +92,10 @@ class PcapngFormat:
         self.secrets: list[bytes] = []
         self._statistics = statistics
         self._first_interface = 0  # of the current section
+        self._clocks = _Clocks()
+        self._sections = 0
+        self._secrets_left = limit("file_secrets")
+        self._stopped = ""
         self._drops: dict[int, int] = {}
         self._switch(False)
         header = source.read(0, 28)
@@ -109,6 +137,7 @@ class PcapngFormat:
     def parse(self, data: Bytes, start: int, end: int) -> Parsed:
         """All complete blocks of ``data[start:end]``, over section headers of either byte order."""
         parts: list[Records] = []
+        self._stopped = ""
         # After a change of byte order only a little is walked at first: the next change may be near, and
         # what was walked beyond it would be wasted, again and again.
         place, span = start, end - start
@@ -123,7 +152,10 @@ class PcapngFormat:
             walked = walk(data, place, limit, self)
             foreign = self._first_foreign(data, walked.offsets)
             offsets = walked.offsets[:foreign]
-            parts.append(self._records(data, offsets))
+            records, taken = self._records(data, offsets)
+            parts.append(records)
+            if self._stopped:
+                return Parsed(_concatenate(parts), int(offsets[taken]), self._stopped, stopped=True)
             if foreign < len(walked.offsets):
                 place = int(walked.offsets[foreign])
             elif walked.end > place and walked.damaged:
@@ -147,24 +179,45 @@ class PcapngFormat:
                 return int(index)
         return len(offsets)
 
-    def _records(self, data: Bytes, offsets: Int64s) -> Records:
-        """The packets among the blocks at `offsets`; takes in what the other blocks say."""
+    def _records(self, data: Bytes, offsets: Int64s) -> tuple[Records, int]:
+        """The packets among the blocks at `offsets`; takes in what the other blocks say.
+
+        :returns: and how many of the blocks were taken, fewer only where a limit is reached
+        """
         if not len(offsets):
-            return empty_records()
+            return empty_records(), 0
         block = view(data, self._block)[offsets]
         kind = block["type"]
         length = block["length"].astype(np.int64)
         is_packet = (kind == ENHANCED_PACKET) | (kind == SIMPLE_PACKET) | (kind == OBSOLETE_PACKET)
         first_interface = np.full(len(offsets), self._first_interface, np.int64)
+        taken = len(offsets)
         if not is_packet.all():
-            for index in np.flatnonzero(~is_packet).tolist():
+            others = np.flatnonzero(~is_packet)
+            told = np.isin(kind[others], _TOLD)
+            sections = [(0, self._first_interface)]
+            for index in others[told].tolist():
                 at, size = int(offsets[index]), int(length[index])
                 self._other(int(kind[index]), data[at : at + size - 4].tobytes())
+                if self._stopped:
+                    taken = index
+                    break
                 if kind[index] == SECTION_HEADER:
-                    first_interface[index:] = self._first_interface
+                    sections.append((index, self._first_interface))
+            self._skip(kind[others[~told & (others < taken)]])
+            begin, first = np.array(sections, np.int64).T
+            first_interface = np.repeat(first, np.diff(begin, append=len(offsets)))
+            is_packet[taken:] = False
             offsets, kind, length = offsets[is_packet], kind[is_packet], length[is_packet]
             first_interface = first_interface[is_packet]
-        return self._packets(data, offsets, kind, length, first_interface)
+        return self._packets(data, offsets, kind, length, first_interface), taken
+
+    def _skip(self, kinds: np.ndarray) -> None:
+        """Count blocks that say nothing that is needed."""
+        for kind, count in zip(
+            *(part.tolist() for part in np.unique(kinds, return_counts=True)), strict=True
+        ):
+            self._statistics.blocks_skipped[_NAMES.get(kind, f"type {kind:#x}")] += count
 
     def _packets(
         self, data: Bytes, offsets: Int64s, kind: np.ndarray, length: Int64s, first_interface: Int64s
@@ -207,32 +260,38 @@ class PcapngFormat:
         return records
 
     def _snapshot(self, interface: Int64s) -> Int64s:
-        lengths = [each.snapshot_length or self.maximum for each in self.interfaces] or [self.maximum]
-        return np.array(lengths, np.int64)[np.minimum(interface, len(lengths) - 1)]
+        found = self._clocks.snapshot[np.minimum(interface, len(self.interfaces) - 1)]
+        return np.where(found == 0, self.maximum, found)
 
     def _times(self, ticks: np.ndarray, interface: Int64s) -> Int64s:
         """Nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface."""
         time = np.zeros(len(ticks), np.int64)
-        for number in np.flatnonzero(np.bincount(interface + 1)) - 1:
-            clock = self.interfaces[number] if number >= 0 else Interface(0)
-            mine = interface == number
-            units = np.uint64(clock.units)
-            seconds = (ticks[mine] // units).astype(np.int64)
-            rest = ticks[mine] % units
-            if clock.units <= 1_000_000_000 and 1_000_000_000 % clock.units == 0:
-                nanoseconds = rest.astype(np.int64) * (1_000_000_000 // clock.units)
+        clock, offset = self._clocks.units[interface], self._clocks.offset[interface]
+        for units in distinct(clock):
+            mine = clock == units
+            seconds = (ticks[mine] // np.uint64(units)).astype(np.int64)
+            rest = ticks[mine] % np.uint64(units)
+            if units <= 1_000_000_000 and 1_000_000_000 % units == 0:
+                nanoseconds = rest.astype(np.int64) * (1_000_000_000 // units)
             else:  # finer than a nanosecond, or a power of two: exact to a nanosecond or two
-                nanoseconds = (rest.astype(np.float64) * (1e9 / clock.units)).astype(np.int64)
-            time[mine] = (seconds + clock.offset) * 1_000_000_000 + nanoseconds
+                nanoseconds = (rest.astype(np.float64) * (1e9 / units)).astype(np.int64)
+            time[mine] = (seconds + offset[mine]) * 1_000_000_000 + nanoseconds
         return time
 
     def _other(self, kind: int, block: bytes) -> None:
         """A block that is not a packet, less its last four bytes. One too short for its kind is only counted."""
         try:
             if kind == SECTION_HEADER:
+                if self._spent("file_sections", self._sections, "section"):
+                    return
+                self._sections += 1
                 self._first_interface = len(self.interfaces)
             elif kind == INTERFACE_DESCRIPTION:
-                self.interfaces.append(self._interface(block))
+                interface = self._interface(block)
+                if self._spent("file_interfaces", len(self.interfaces), "interface"):
+                    return
+                self._clocks.add(len(self.interfaces), interface)
+                self.interfaces.append(interface)
             else:
                 if kind == DECRYPTION_SECRETS:
                     self._keep_secrets(block)
@@ -241,6 +300,12 @@ class PcapngFormat:
                 self._statistics.blocks_skipped[_NAMES.get(kind, f"type {kind:#x}")] += 1
         except StructError:
             self._statistics.blocks_skipped[f"type {kind:#x}, too short"] += 1
+
+    def _spent(self, name: str, count: int, what: str) -> bool:
+        """Whether one more than `count` would be too many: then reading ends here."""
+        if count >= limit(name):
+            self._stopped = f"stopped here: {what} {count + 1:,} would go over the limit {shown(name)}"
+        return bool(self._stopped)
 
     def _interface(self, block: bytes) -> Interface:
         link_type, _, snapshot = Struct(self._order + "HHI").unpack_from(block, 8)
@@ -261,8 +326,10 @@ class PcapngFormat:
 
     def _keep_secrets(self, block: bytes) -> None:
         kind, size = Struct(self._order + "II").unpack_from(block, 8)
-        if kind == _TLS_KEY_LOG and sum(map(len, self.secrets)) + size <= _MAX_SECRETS:
-            self.secrets.append(block[16:][:size])
+        secrets = block[16:][:size]
+        if kind == _TLS_KEY_LOG and 0 < len(secrets) <= self._secrets_left:
+            self.secrets.append(secrets)
+            self._secrets_left -= len(secrets)
 
     def _drop_counts(self, block: bytes) -> None:
         """Interface statistics hold totals so far: the last block of each interface counts."""

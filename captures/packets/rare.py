@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from captures.packets.coverage import Coverage
 from captures.packets.link import IPV4, IPV6
+from dissectors.budget import limit
 
-_MAX_DATAGRAMS = 1024
-_MAX_DATAGRAM = 1 << 16
+_MAX_DATAGRAM = 1 << 16  # what the length fields of both versions of IP can say
 
 
 @lru_cache(maxsize=1)
@@ -50,17 +51,28 @@ def find_ip(frame: bytes, link_type: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Datagram:
-    """The fragments of one datagram so far, by offset, and its size once the last one is known."""
+    """The fragments of one datagram so far, by offset, and its size once the last one is known.
+
+    :ivar there: which bytes they bring
+    :ivar held: their bytes, those that several bring counted as often
+    """
 
     parts: dict[int, bytes] = field(default_factory=dict)
+    there: Coverage = field(default_factory=Coverage)
+    held: int = 0
     size: int = -1
+
+    @property
+    def whole(self) -> bool:
+        """Whether no byte is missing."""
+        return self.size >= 0 and len(self.there) == 1 and self.there.has(0, self.size)
 
 
 class FragmentStore:
     """Puts fragmented datagrams together (RFC 791 section 3.2, RFC 8200 section 4.5).
 
-    Where fragments overlap, the bytes at the lower offset win. At most 1024 datagrams wait at a time; the one
-    that was begun longest ago is given up for a new one.
+    Where fragments overlap, the bytes at the lower offset win. Of the datagrams that wait, the one that was begun
+    longest ago is given up when they would go over one of the limits ``datagrams`` and ``datagram_bytes``.
 
     :ivar waiting: fragments that belong to datagrams not yet complete
     """
@@ -68,6 +80,8 @@ class FragmentStore:
     def __init__(self) -> None:
         self.waiting = 0
         self._datagrams: OrderedDict[bytes, _Datagram] = OrderedDict()
+        self._held = 0
+        self._most, self._most_held = limit("datagrams"), limit("datagram_bytes")
         self._given_up = 0
 
     def add(self, key: bytes, offset: int, more: bool, payload: bytes) -> bytes | None:
@@ -78,24 +92,34 @@ class FragmentStore:
         datagram = self._datagrams.get(key)
         if datagram is None:
             datagram = self._datagrams[key] = _Datagram()
-            if len(self._datagrams) > _MAX_DATAGRAMS:
-                _, oldest = self._datagrams.popitem(last=False)
-                self.waiting -= len(oldest.parts)
-                self._given_up += len(oldest.parts)
+            if len(self._datagrams) > self._most:
+                self._give_up_oldest()
         if offset in datagram.parts or offset + len(payload) > _MAX_DATAGRAM or not payload:
             self._given_up += 1
             return None
         datagram.parts[offset] = payload
+        datagram.there.add(offset, offset + len(payload))
+        datagram.held += len(payload)
+        self._held += len(payload)
         self.waiting += 1
         if not more:
             datagram.size = offset + len(payload)
-        if datagram.size < 0:
-            return None
-        whole = _join(datagram)
-        if whole is not None:
-            del self._datagrams[key]
-            self.waiting -= len(datagram.parts)
-        return whole
+        if datagram.whole:
+            self._forget(key)
+            return _join(datagram)
+        while self._held > self._most_held:
+            self._give_up_oldest()
+        return None
+
+    def _give_up_oldest(self) -> None:
+        self._given_up += self._forget(next(iter(self._datagrams)))
+
+    def _forget(self, key: bytes) -> int:
+        """Drop a datagram; returns how many fragments of it there were."""
+        datagram = self._datagrams.pop(key)
+        self._held -= datagram.held
+        self.waiting -= len(datagram.parts)
+        return len(datagram.parts)
 
     def take_given_up(self) -> int:
         """Fragments given up since the last call."""
@@ -103,11 +127,9 @@ class FragmentStore:
         return number
 
 
-def _join(datagram: _Datagram) -> bytes | None:
-    """The whole payload, or None while a part is missing."""
+def _join(datagram: _Datagram) -> bytes:
+    """The payload of a datagram that is whole."""
     whole = bytearray()
     for offset, part in sorted(datagram.parts.items()):
-        if offset > len(whole):
-            return None
         whole += part[len(whole) - offset :]
-    return bytes(whole[: datagram.size]) if len(whole) >= datagram.size else None
+    return bytes(whole[: datagram.size])

@@ -17,6 +17,7 @@ from captures.packets.records import Interface, Parsed
 from captures.packets.source import Source
 from captures.packets.table import PADDING, Bytes, Damage, PacketBlock, Statistics, Window
 from captures.packets.walk import REACH, RecordLayout, lengths, resync
+from dissectors.budget import limit, shown
 
 BLOCK_SIZE = 4 << 20  # small enough for the headers to be still in the processor cache when gathered
 _MIN_BLOCK = 256
@@ -160,6 +161,16 @@ class PacketReader:
                     yield block
             position += parsed.end
             block_size, needed = min(_RAMP * block_size, self._block_size), 0
+            stopped = parsed.damaged if parsed.stopped else ""
+            if parsed.damaged and len(self.statistics.damage) >= limit("file_damage"):
+                count = len(self.statistics.damage) + 1
+                stopped = (
+                    f"stopped here: damaged place {count:,} would go over the limit {shown('file_damage')}"
+                )
+            if stopped:
+                self._note(position, 0, stopped)
+                position = self.source.size
+                break
             if parsed.damaged:
                 found = self._skip_damage(data[parsed.end :], end - parsed.end, position, parsed.damaged)
                 if found is None:

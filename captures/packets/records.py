@@ -59,11 +59,13 @@ class Parsed:
     :ivar records: the complete packet records
     :ivar end: index in the buffer of the first byte not used
     :ivar damaged: why the bytes at `end` cannot be a record, or empty: then bytes are missing
+    :ivar stopped: whether nothing behind `end` is to be read, for the reason that `damaged` tells
     """
 
     records: Records
     end: int
     damaged: str = ""
+    stopped: bool = False
 
 
 def empty_records() -> Records:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captures.packets.coverage import Coverage
 from captures.packets.runs import NEVER, Rows, Run, no_rows
 from captures.packets.table import GapCause, Int64s, UInt32s
+from dissectors.budget import limit
 
 GRACE = 50_000_000
 """Nanoseconds of capture time between the acknowledgment of missing bytes and giving them up.
@@ -26,8 +28,6 @@ PATIENCE = 60_000_000_000
 
 A sender need not wait longer before it sends again what was lost (RFC 6298 section 2.5).
 """
-MAX_WAITING_BYTES = 16 << 20
-MAX_WAITING_PACKETS = 16_384
 AHEAD = 1 << 30  # the largest window that window scaling allows, RFC 7323 section 2.3
 BEHIND = 1 << 26
 _STRANGERS = 3
@@ -110,6 +110,8 @@ class StreamOrder:
         self._reset = -NEVER if reset else NEVER  # clock reading
         self._waiting: list[Run] = []
         self._begins: list[int] = []  # positions of the waiting runs, for bisect
+        self._there = Coverage()  # the bytes of the waiting runs
+        self._most_bytes, self._most_packets = limit("waiting_bytes"), limit("waiting_packets")
         self._waiting_bytes = 0
         self._waiting_packets = 0
         self._due: int | None = None  # row at which the first hole is given up, None if not known yet
@@ -148,8 +150,8 @@ class StreamOrder:
     def holes(self) -> list[tuple[int, int]]:
         """The missing bytes before what waits, as [start, end) in order; the last one is what comes behind all."""
         edges = [self.position]
-        for run in self._waiting:
-            edges += (run.start, run.end)
+        for there in self._there.ranges:
+            edges += there
         edges.append(NEVER)
         return [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high]
 
@@ -209,10 +211,10 @@ class StreamOrder:
             most = min(most, run.packets_before(self._rows, self._begins[following]))
         if run.end > self.position + AHEAD:
             most = min(most, run.packets_before(self._rows, self.position + AHEAD + 1))
-        if run.end - run.start > MAX_WAITING_BYTES - self._waiting_bytes:
-            full = run.start + MAX_WAITING_BYTES - self._waiting_bytes
+        if run.end - run.start > self._most_bytes - self._waiting_bytes:
+            full = run.start + self._most_bytes - self._waiting_bytes
             most = min(most, run.packets_before(self._rows, full + 1) - 1)
-        return max(min(most, MAX_WAITING_PACKETS - self._waiting_packets), 1)
+        return max(min(most, self._most_packets - self._waiting_packets), 1)
 
     def _take(self, run: Run) -> None:
         last = run.high - 1
@@ -227,7 +229,7 @@ class StreamOrder:
             self._fill(run)
         else:
             self._wait(run)
-        while self._waiting_bytes > MAX_WAITING_BYTES or self._waiting_packets > MAX_WAITING_PACKETS:
+        while self._waiting_bytes > self._most_bytes or self._waiting_packets > self._most_packets:
             self._give_up(int(self._rows.row[last]))
             self._not_before = int(self._rows.row[last]) + 1
 
@@ -249,28 +251,25 @@ class StreamOrder:
         self._due = None
 
     def _wait(self, run: Run) -> None:
-        """Insert the parts of `run` that do not wait already."""
+        """Insert the parts of `run` that do not wait already; what lies between these came again."""
         start, end = run.start, run.end
-        index = max(bisect_right(self._begins, start) - 1, 0)
         if start == end:  # a FIN without payload
+            index = max(bisect_right(self._begins, start) - 1, 0)
             if start not in self._begins[index : index + 1]:
                 self._insert(run)
             return
-        while start < end:
-            while index < len(self._waiting) and self._waiting[index].end <= start:
-                index += 1
-            if index == len(self._waiting) or self._waiting[index].start >= end:
-                self._insert(run.part(self._rows, start, end))
-                return
-            other = self._waiting[index]
-            if other.start > start:
-                self._insert(run.part(self._rows, start, other.start))
-                index += 1
-                start = other.start
-            same = min(end, other.end)
-            self._repeat(run, start, same)
-            start = max(same, start)
-            index += 1
+        for low, high in self._there.add(start, end):
+            if start < low:
+                self._repeat(run, start, low)
+            start = high
+            # what already waits there has no bytes: each FIN ends a run
+            between = slice(bisect_right(self._begins, low), bisect_left(self._begins, high))
+            for edge in [*self._begins[between], high]:
+                if low < edge:
+                    self._insert(run.part(self._rows, low, edge))
+                low = edge
+        if start < end:
+            self._repeat(run, start, end)
 
     def _insert(self, run: Run) -> None:
         index = bisect_left(self._begins, run.start)
@@ -354,6 +353,7 @@ class StreamOrder:
                 self.reordered += int(np.count_nonzero(delivered > own))
             self._deliver(run, delivered)
         del self._waiting[:count], self._begins[:count]
+        self._there.forget(self.position)
         self._due = None
 
     # -- what does not belong here

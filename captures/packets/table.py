@@ -200,6 +200,7 @@ class Gaps:
     :ivar missing: int64, bytes missing; 0 where their number cannot be known (the stream goes on at
         ``position``, and what follows does not belong to what came before)
     :ivar cause: uint8, a :class:`GapCause`
+    :ivar number: int64, number of the packet that the snapshot length cut, -1 if none was
     :ivar segment: int64, row of the segment block before which the hole lies, or the row after the
         stream's last one
     """
@@ -208,6 +209,7 @@ class Gaps:
     position: Int64s
     missing: Int64s
     cause: Bytes
+    number: Int64s
     segment: Int64s
 
     def __len__(self) -> int:

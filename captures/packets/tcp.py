@@ -7,6 +7,7 @@ depend on how the packets are cut into blocks, except for which block a segment 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -44,10 +45,12 @@ __all__ = ["GRACE", "Conflict", "TcpAssembler"]
 _SEQ = 1 << 32
 _HALF = 1 << 31
 _MAX_TAIL = 1 << 30
+_FAR = 1 << 40
+"""More than the bytes of any stream."""
 
 # how many columns _rows holds of segments and of gaps, in the order of SegmentBlock and Gaps
 _SEGMENT_COLUMNS = 8
-_GAP_COLUMNS = 4
+_GAP_COLUMNS = 5
 
 
 class Clock(Protocol):
@@ -188,8 +191,8 @@ class TcpAssembler:
         found = (acked >= 0) & (streams.next_seq >= 0) & (missing > 0) & (missing <= _MAX_TAIL)
         stream = np.flatnonzero(found)
         if len(stream):
-            gaps = [stream, streams.end[stream], missing[stream], np.full(len(stream), GapCause.NOT_CAPTURED)]
-            self._rows.append(([], gaps))
+            told = np.full(len(stream), GapCause.NOT_CAPTURED), np.full(len(stream), -1)
+            self._rows.append(([], [stream, streams.end[stream], missing[stream], *told]))
             streams.lost[stream] += missing[stream]
             streams.end[stream] += missing[stream]
             streams.next_seq[stream] = (streams.next_seq[stream] + missing[stream]) % _SEQ
@@ -226,7 +229,7 @@ class TcpAssembler:
         self._rows = []
         before = _gap_rows(segments, gaps)
         stream, position, offset, length, time, delivered, number, flags = segments
-        gap_stream, gap_position, missing, cause = gaps
+        gap_stream, gap_position, missing, cause, cut = gaps
         result = SegmentBlock(
             stream=stream,
             position=position,
@@ -236,7 +239,7 @@ class TcpAssembler:
             delivered=delivered,
             number=number,
             flags=flags.astype(np.uint8),
-            gaps=Gaps(gap_stream, gap_position, missing, cause.astype(np.uint8), before),
+            gaps=Gaps(gap_stream, gap_position, missing, cause.astype(np.uint8), cut, before),
             connections=connections,
             source=self._source,
             block=block,
@@ -248,30 +251,35 @@ class TcpAssembler:
         return result
 
     def _compare(self, repeats: Repeats, index: SegmentIndex) -> None:
-        """Count bytes that came again with other content than at first."""
-        columns = (repeats.stream, repeats.position, repeats.length, repeats.offset)
-        for stream, position, length, offset in zip(*(column.tolist() for column in columns), strict=True):
+        """Count bytes that came again with other content than at first.
+
+        The first copies of what comes again and again are read once.
+        """
+        order = np.lexsort((repeats.position, repeats.stream))
+        _, stream = np.unique(repeats.stream[order], return_inverse=True)
+        start = repeats.position[order] + stream * _FAR
+        reach = np.maximum.accumulate(start + repeats.length[order])
+        edges = np.flatnonzero(np.append(True, start[1:] > reach[:-1])) if len(order) else order
+        for low, high in pairwise((*edges.tolist(), len(order))):
+            self._compare_stretch(repeats.take(np.sort(order[low:high])), index)
+
+    def _compare_stretch(self, repeats: Repeats, index: SegmentIndex) -> None:
+        """Compare repeats of one stream that overlap or follow each other, in the order in which they came."""
+        stream, begin = int(repeats.stream[0]), int(repeats.position.min())
+        first, there = index.read_where_captured(
+            stream, begin, int((repeats.position + repeats.length).max())
+        )
+        columns = repeats.position, repeats.length, repeats.offset
+        for position, length, offset in zip(*(column.tolist() for column in columns), strict=True):
             try:
-                again = index.source.read(offset, length)
-                if index.read_captured(stream, position, position + length) == again:
-                    continue
-                differ = _differences(index, stream, position, again)
+                again = np.frombuffer(index.source.read(offset, length), np.uint8)
             except Dropped:  # nothing to compare any more
                 continue
+            place = slice(position - begin, position - begin + len(again))
+            differ = int(np.count_nonzero((first[place] != again) & there[place]))
             if differ:
                 self.connections.streams.conflicting[stream] += differ
                 self.conflicts.append(Conflict(stream, position, position + length))
-
-
-def _differences(index: SegmentIndex, stream: int, position: int, again: bytes) -> int:
-    """How many bytes of a second copy are not as in the first, as far as that was captured."""
-    differ = 0
-    for at, offset, length in zip(
-        *(part.tolist() for part in index.pieces(stream, position, position + len(again))), strict=True
-    ):
-        first, second = index.source.read(offset, length), again[at - position : at - position + length]
-        differ += sum(one != other for one, other in zip(first, second, strict=False))
-    return differ
 
 
 def _joined(parts: list[list[Int64s]], width: int) -> list[Int64s]:

@@ -23,6 +23,8 @@ _SAMPLE = 256
 """Records followed one by one to learn how large they are."""
 _FEW = 8_192
 """Up to so many records in a buffer, one by one is faster."""
+_NARROW = 64
+"""Stretches below which a step of all of them costs more than the same records one by one."""
 _CHAIN = 4
 """Records in a row that must be believable where a boundary is guessed."""
 REACH = 1 << 20
@@ -90,8 +92,11 @@ def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> Walked:
     else:
         # a step of the lockstep costs as much as some records one by one, so there should be neither many
         # steps nor many stretches
-        stretches = int(expected**0.5)
-        rest = _join(data, _guesses(data, sample.end, end, stretches, int(4 * mean), layout), end, layout)
+        guesses = _guesses(data, sample.end, end, int(expected**0.5), int(4 * mean), layout)
+        if len(guesses) < _NARROW:
+            rest = _walk_one_by_one(data, sample.end, end, end, layout)
+        else:
+            rest = _join(data, guesses, end, layout)
     return Walked(np.concatenate([sample.offsets, rest.offsets]), rest.end, rest.damaged)
 
 
@@ -185,7 +190,7 @@ def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> Walked
         if place == begin:
             pieces.append(offsets[first[stretch] : first[stretch] + counts[stretch]])
             place = int(ends[stretch])
-        if place < limit:  # a wrong guess, or the chain breaks here: settle it one by one
+        if place < limit:  # a wrong guess, a long stretch, or the chain breaks here: settle it one by one
             part = _walk_one_by_one(data, place, limit, end, layout)
             pieces.append(part.offsets)
             place = part.end
@@ -197,10 +202,11 @@ def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> Walked
 def _lockstep(
     data: Bytes, starts: Int64s, end: int, layout: RecordLayout
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """All stretches, one record of each per step.
+    """All stretches, one record of each per step, as long as there are enough of them.
 
     :returns: record offsets grouped by stretch; per stretch the index of its first one, their count,
-        and the place where the stretch ended: at or behind its limit, or where the chain breaks
+        and the place where the stretch ended: at or behind its limit, or where the chain breaks, or where it was
+        one of the few that were left
     """
     table = lengths(data, layout)
     limit = np.append(starts[1:], end)
@@ -229,6 +235,9 @@ def _lockstep(
         if done.any():
             ends[running[done]] = place[done]
             running, place, stop = running[~done], place[~done], stop[~done]
+        if len(running) < _NARROW:
+            ends[running] = place
+            break
     first = np.cumsum(counts) - counts
     step = np.repeat(np.arange(len(which)), [len(part) for part in which])
     offsets = np.empty(int(counts.sum()), np.int64)

@@ -29,8 +29,8 @@ from dissectors.conversation.plausible import (
     STRONG,
     WEAK,
     as_shown,
-    ceilings,
     decodes,
+    highest,
     is_text,
     judge_request,
     produce_acks,
@@ -67,8 +67,8 @@ class ClientHalf(Half):
         versions: Mapping[int, tuple[int, int]],
     ) -> None:
         super().__init__(emit, limits, pairing, tokens, state)
-        self._known = {key: last for key, (_, last) in versions.items()}
-        self._believed = ceilings(versions)
+        self.broker: Half
+        self._known, self._believed = highest(versions)
         self._texts: dict[bytes, str] = {}
         self._client_ids: dict[bytes, str] = {}
         """The first client IDs, in the form in which a table of exchanges keeps them."""
@@ -289,6 +289,8 @@ class ClientHalf(Half):
         unknown = self.began_here and not self.spoke_kafka
         until = self.lost_from + self.limits.foreign_window if unknown else None
         if self.find_frame(self._about(), until):
+            if self.unbroken and not buffer.position and not self.broker.buffer.end:
+                self.pairing.begins_with(REQUEST_START.unpack_from(buffer.data, buffer.offset)[3])
             return True
         if unknown and (self.closing or buffer.end > self.lost_from + self.limits.foreign_window):
             return self.speak_foreign("unknown protocol", self.lost_why, self.lost_from)

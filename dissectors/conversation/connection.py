@@ -66,7 +66,7 @@ class Conversation:
         shared = self._events.append, self._limits, self._pairing, tokens, State.START
         self._client = ClientHalf(*shared, version_limits() if versions is None else versions)
         self._broker = BrokerHalf(*shared)
-        self._broker.client = self._client
+        self._broker.client, self._client.broker = self._client, self._broker
         self._broker.on_handshake = self._client.handshake_answered
         self._since_check = 0
         self._finished = False
@@ -97,7 +97,7 @@ class Conversation:
         :param client_ids: the first client IDs of the connection; they help as well
         """
         self._client.remember(client_ids)
-        self._pairing.silent.extend(silent)
+        self._pairing.remember_silent(silent)
         for half, position in ((self._client, positions[0]), (self._broker, positions[1])):
             if (
                 position

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dissectors.conversation.events import SIZE_BYTES, Damage, Event, Foreign, Side, Skipped
 from dissectors.conversation.limits import Limits
@@ -144,6 +144,7 @@ class Half:
     """What both sides have in common; subclasses read requests and responses."""
 
     side: ClassVar[Side]
+    _readers: ClassVar[dict[State, Callable[[Any], bool]]]
 
     def __init__(
         self,
@@ -166,21 +167,25 @@ class Half:
         self.spoke_kafka = False
         self.began_here = True
         """The first byte fed is the connection's first."""
+        self.unbroken = True
+        """No byte is missing between the first one fed and the latest."""
         self.woken = False
         """The other side learnt something that this one waits for."""
         self.open_frame: OpenFrame | None = None
         self._lost_from = 0
         self._lost_why = ""
         self.search = Search(0)
-        self._readers: dict[State, Callable[[], bool]] = {
-            State.START: self.read_start,
-            State.FRAMES: self.read_frames,
-            State.BODY: self._read_body,
-            State.WAITING: self.read_waiting,
-            State.TOKENS: self.read_tokens,
-            State.LOST: self.read_lost,
-            State.FOREIGN: self._discard,
-            State.CLOSED: self._discard,
+
+    def __init_subclass__(cls) -> None:
+        cls._readers = {
+            State.START: cls.read_start,
+            State.FRAMES: cls.read_frames,
+            State.BODY: cls._read_body,
+            State.WAITING: cls.read_waiting,
+            State.TOKENS: cls.read_tokens,
+            State.LOST: cls.read_lost,
+            State.FOREIGN: cls._discard,
+            State.CLOSED: cls._discard,
         }
 
     # -- what each side does its own way -----------------------------------------------------------------------
@@ -227,7 +232,7 @@ class Half:
     def advance(self) -> None:
         """Read as far as the bytes go."""
         buffer = self.buffer
-        while (self.final or buffer.available >= buffer.need) and self._readers[self.state]():
+        while (self.final or buffer.available >= buffer.need) and self._readers[self.state](self):
             pass
 
     def wake(self) -> None:
@@ -245,7 +250,7 @@ class Half:
     def gap(self, length: int | None, reason: str) -> None:
         """Note that bytes are missing; see :meth:`Conversation.gap`."""
         self.settle()
-        self.began_here = False
+        self.began_here = self.unbroken = False
         if self.state is State.FRAMES and self.buffer.available:
             self._open_damaged()
         hole = self.buffer.end

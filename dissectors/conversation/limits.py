@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+
+from dissectors.budget import limit
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -10,7 +13,7 @@ MIB = 1024 * KIB
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """Caps of one conversation, all in bytes unless named otherwise.
+    """Caps of one conversation, all in bytes unless named otherwise; rows of :data:`dissectors.budget.LIMITS`.
 
     Precedents: brokers refuse requests above ``socket.request.max.bytes`` (100 MiB) and, before authentication,
     above ``sasl.server.max.receive.size`` (512 KiB); responses have no limit in the protocol.
@@ -25,12 +28,12 @@ class Limits:
     :ivar foreign_window: how much of an unknown protocol is searched for Kafka before giving up
     """
 
-    max_frame: int = 100 * MIB
-    kept_prefix: int = 4 * KIB
-    max_request_size: int = 100 * MIB
-    max_response_size: int = 1024 * MIB
-    max_pending_requests: int = 65_536
-    max_pending_bytes: int = 256 * MIB
-    max_token: int = 512 * KIB
-    resync_window: int = 1 * MIB
-    foreign_window: int = 64 * KIB
+    max_frame: int = field(default_factory=partial(limit, "frame_bytes"))
+    kept_prefix: int = field(default_factory=partial(limit, "frame_prefix"))
+    max_request_size: int = field(default_factory=partial(limit, "request_size"))
+    max_response_size: int = field(default_factory=partial(limit, "response_size"))
+    max_pending_requests: int = field(default_factory=partial(limit, "pending_requests"))
+    max_pending_bytes: int = field(default_factory=partial(limit, "pending_bytes"))
+    max_token: int = field(default_factory=partial(limit, "token_bytes"))
+    resync_window: int = field(default_factory=partial(limit, "resync_bytes"))
+    foreign_window: int = field(default_factory=partial(limit, "foreign_bytes"))

@@ -11,7 +11,8 @@ The rules, from "responses come back in request order, one per request" (docs/de
 Where bytes were lost, order alone proves nothing, and a :class:`Loss` stands in the queue. Nothing behind it is
 paired by order; rule 2 applies, and only to IDs that cannot belong to a request that was lost:
 
-* after lost requests (and a capture that began mid-stream), IDs above the last one seen before the loss;
+* after lost requests (and a capture that began mid-stream), IDs above the last one seen before the loss; and 0, if
+  the first request of such a capture has it: clients count from there (:meth:`Pairing.begins_with`);
 * after lost responses, any ID that is in the queue once: what was answered unseen is all in the queue.
 
 The first response paired across a loss proves that everything before it is settled, and the loss is forgotten.
@@ -20,7 +21,7 @@ The first response paired across a loss proves that everything before it is sett
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from dissectors.conversation.events import Damage, Event, Exchange, Outcome, RequestFrame, ResponseFrame
 from dissectors.conversation.limits import Limits
@@ -98,7 +99,7 @@ class Pairing:
         self._emit = emit
         self._limits = limits
         self.queue = InFlight()
-        self.silent: deque[int] = deque(maxlen=MAX_SILENT)
+        self.silent: deque[int] | tuple[()] = ()
         """Correlation IDs of the latest requests that need no response; some brokers answer them (noida 0.2)."""
         self._request_losses = 0
         self.ended = ""
@@ -130,8 +131,13 @@ class Pairing:
 
     def needs_no_response(self, request: RequestFrame) -> None:
         """Report a request that is done when it is sent."""
-        self.silent.append(request.correlation_id)
+        self.remember_silent((request.correlation_id,))
         self._emit(Exchange(request, None, Outcome.NO_RESPONSE_EXPECTED))
+
+    def remember_silent(self, correlation_ids: Iterable[int]) -> None:
+        """Take note of requests that need no response."""
+        self.silent = self.silent or deque(maxlen=MAX_SILENT)
+        self.silent.extend(correlation_ids)
 
     def cut_off(self, response: ResponseFrame, note: str) -> None:
         """Report a response that the connection's end cut off, with its request if that is certain."""
@@ -145,6 +151,17 @@ class Pairing:
             last_id = 0
         self.queue.append(Loss(last_id))
         self._request_losses += 1
+
+    def begins_with(self, correlation_id: int) -> None:
+        """Take note of the first request of a capture that began mid-stream, at the first byte of either side.
+
+        Clients that number their requests count up from 0 or 1: whoever sends 0 has not sent it before. Those that give
+        all requests the same number (SimpleConsumer of 0.8) wait for each response, which then would be the first byte.
+        """
+        if correlation_id == 0:
+            for entry in self.queue:
+                if isinstance(entry, Loss) and entry.highest == 0:
+                    entry.highest = -1
 
     def lost_responses(self) -> None:
         """Note that responses were lost."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Mapping
+from functools import lru_cache
 
 from dissectors.apis import api
 from dissectors.conversation.events import SIZE_BYTES
@@ -58,11 +59,23 @@ STRONG = 2
 """A known API and version, and a printable client ID of the announced length."""
 
 
-def ceilings(versions: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-    """Return the highest version to believe for each API key, known or not."""
-    known = {key: last + NEWER_VERSIONS for key, (_, last) in versions.items()}
+def highest(versions: Mapping[int, tuple[int, int]]) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Return for each API key the highest version that is known, and the highest one to believe, known or not.
+
+    All conversations with the same versions share them.
+    """
+    return _highest(tuple(versions.items()))
+
+
+@lru_cache(maxsize=16)
+def _highest(
+    versions: tuple[tuple[int, tuple[int, int]], ...],
+) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    known = {key: last for key, (_, last) in versions}
     top = max(known, default=-1)
-    return known | dict.fromkeys(range(top + 1, top + 1 + NEWER_KEYS), UNKNOWN_API_VERSION)
+    believed = {key: last + NEWER_VERSIONS for key, last in known.items()}
+    believed |= dict.fromkeys(range(top + 1, top + 1 + NEWER_KEYS), UNKNOWN_API_VERSION)
+    return known, believed
 
 
 def judge_request(
@@ -78,7 +91,7 @@ def judge_request(
     """Judge the frame whose size field is at `at`.
 
     :param known: highest known version by API key
-    :param believed: highest version to believe by API key (:func:`ceilings`)
+    :param believed: highest version to believe by API key (:func:`highest`)
     :param limit: largest size to believe
     :param in_step: whether a frame that was read ends at `at`
     :param odd_ids: client IDs that are no text and prove as much, in the form of :func:`as_shown`

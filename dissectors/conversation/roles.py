@@ -19,7 +19,7 @@ from dissectors.conversation.plausible import (
     MIN_RESPONSE,
     RESPONSE_START,
     STRONG,
-    ceilings,
+    highest,
     judge_request,
 )
 from dissectors.conversation.resync import (
@@ -44,8 +44,7 @@ _CLEAR = 0.25
 def looks_like_requests(data: bytes, versions: Mapping[int, tuple[int, int]] | None = None) -> float:
     """Return how much the bytes look like a client's: 0 not at all, 1 as much as can be."""
     versions = version_limits() if versions is None else versions
-    known = {key: last for key, (_, last) in versions.items()}
-    about = Requests(known, ceilings(versions), Limits())
+    about = Requests(*highest(versions), Limits())
     data = data[:_SAMPLE]
     at = find_first(data, about) or 0
     score = 0.0
@@ -92,7 +91,7 @@ def client_stream(
 
 def begins_with_request(data: bytes, versions: Mapping[int, tuple[int, int]]) -> bool | None:
     """Tell whether the first byte begins a request with a client ID; None if more bytes are needed to tell."""
-    known = {key: last for key, (_, last) in versions.items()}
+    known, _ = highest(versions)
     grade = judge_request(data, 0, known, known, Limits().max_request_size)
     return None if grade < 0 else grade == STRONG
 

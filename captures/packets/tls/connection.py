@@ -12,7 +12,8 @@ The rules of the two versions that a reader has to follow:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from captures.packets.tls.events import Alert, Event, Plain, Stopped
 from captures.packets.tls.half import Half
@@ -41,9 +42,8 @@ from captures.packets.tls.records import (
     Record,
 )
 from captures.packets.tls.suites import suite_name
+from dissectors.budget import limit
 from dissectors.conversation import Side
-
-MIB = 1 << 20
 
 #: records under keys that are not in the key log, before the first that opens
 _HANDSHAKE_PASSES = 64
@@ -58,7 +58,7 @@ class Limits:
     :ivar max_waiting: ciphertext per side, in bytes, that waits for a secret or for the other side
     """
 
-    max_waiting: int = 8 * MIB
+    max_waiting: int = field(default_factory=partial(limit, "tls_bytes"))
 
 
 class TlsConnection:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.exchanges import Capture, ExchangeReader, decrypt, open_capture
+from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets.tls import KeyLog
 from tests.captures.packets import kit
 
@@ -120,8 +120,7 @@ def test_connections_that_ended_are_forgotten(name: str, tmp_path: Path) -> None
     assert [tls.info.reason for tls in capture.decryption.tls.values()] == [""] * len(capture.connections)
 
 
-def test_ciphertext_that_waits_is_bounded_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decrypt, "MAX_WAITING", 4096)
+def test_ciphertext_that_waits_is_bounded_in_all(tmp_path: Path) -> None:
     file = tmp_path / "growing.keylog"
     file.write_text(f"CLIENT_RANDOM {bytes(32).hex()} {bytes(48).hex()}\n")  # of another connection
     name, keylog = RECORDED[0][0], KeyLog(file, growing=True)
@@ -131,11 +130,12 @@ def test_ciphertext_that_waits_is_bounded_in_all(tmp_path: Path, monkeypatch: py
         nonlocal most
         most = max(most, sum(tls.held for tls in capture.decryption.tls.values()))
 
-    capture = open_capture(str(DATA / f"{name}.pcap"), 4096, keylog=keylog)
-    capture.read(watch)
+    with kit.limited(tls_bytes_in_all=4096):
+        capture = open_capture(str(DATA / f"{name}.pcap"), 4096, keylog=keylog)
+        capture.read(watch)
     assert 0 < most <= 4096
     reasons = [capture.decryption.tls[connection].info.reason for connection in capture.decryption.tls]
-    assert [reason for reason in reasons if reason.endswith("ciphertext are kept waiting in all")]
+    assert [reason for reason in reasons if "go over the limit tls_bytes_in_all (4,096 bytes)" in reason]
 
 
 def test_secrets_in_the_capture_itself_are_used(tmp_path: Path) -> None:

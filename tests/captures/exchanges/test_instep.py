@@ -17,8 +17,12 @@ def block(
     segments: Sequence[tuple[int, int, int]],
     gaps: Sequence[tuple[int, int]] = (),
     cause: GapCause = GapCause.UNKNOWN,
+    cut: int = -1,
 ) -> SegmentBlock:
-    """Segments as (stream, position, number) of 10 bytes each, gaps of 5 as (stream, position), both in order."""
+    """Segments as (stream, position, number) of 10 bytes each, gaps of 5 as (stream, position), both in order.
+
+    :param cut: the packet that the snapshot length cut, where that is the cause of the gaps
+    """
     stream, position, number = np.array(segments, np.int64).reshape(-1, 3).T
     gap_stream, gap_position = np.array(gaps, np.int64).reshape(-1, 2).T
     zeros, none = np.zeros(len(stream), np.int64), np.zeros(len(gaps), np.int64)
@@ -31,7 +35,7 @@ def block(
         delivered=number * 1000,
         number=number,
         flags=zeros.astype(np.uint8),
-        gaps=Gaps(gap_stream, gap_position, none + 5, (none + cause).astype(np.uint8), none),
+        gaps=Gaps(gap_stream, gap_position, none + 5, (none + cause).astype(np.uint8), none + cut, none),
         connections=range(0),
         source=None,
         block=None,
@@ -53,16 +57,17 @@ def test_what_came_after_the_waiting_packet_waits(cause: GapCause) -> None:
 
     A gap before packet 6 shows with packet 6, unless it was cut from packet 4.
     """
-    step = InStep()
-    first = step.feed(block([(0, 0, 3), (1, 0, 4), (1, 15, 6), (2, 0, 7)], [(1, 10)], cause), {0: 5})
+    step, is_cut = InStep(), cause is GapCause.SNAPLEN
+    segments = [(0, 0, 3), (1, 0, 4), (1, 15, 6), (2, 0, 7)]
+    first = step.feed(block(segments, [(1, 10)], cause, 4 if is_cut else -1), {0: 5})
     assert content(first) == [(0, 0), (1, 0), (2, 0)]
-    assert first.gaps.position.tolist() == ([10] if cause == GapCause.SNAPLEN else [])
-    second = step.feed(block([(1, 30, 8)], [(1, 25)], cause), {0: 5})
+    assert first.gaps.position.tolist() == ([10] if is_cut else [])
+    second = step.feed(block([(1, 30, 8)], [(1, 25)], cause, 6 if is_cut else -1), {0: 5})
     assert (content(second), len(second.gaps)) == ([], 0)
     third = step.feed(block([(0, 10, 5), (3, 0, 9)]), {})
     assert content(third) == [(0, 10), (1, 15), (1, 30), (3, 0)]
     gaps = list(zip(third.gaps.position.tolist(), third.gaps.segment.tolist(), strict=True))
-    assert gaps == ([(25, 2)] if cause == GapCause.SNAPLEN else [(10, 1), (25, 2)])
+    assert gaps == ([(25, 2)] if is_cut else [(10, 1), (25, 2)])
     assert content(step.feed(block([(0, 20, 10)]), {})) == [(0, 20)]
 
 
@@ -74,6 +79,19 @@ def test_what_fills_a_part_of_the_hole_waits_for_what_the_other_direction_sent_e
     given_up = step.feed(block([(0, 15, 5)], [(0, 10)]), {})
     assert content(given_up) == [(0, 0), (0, 15), (1, 0)]
     assert given_up.gaps.segment.tolist() == [1]
+
+
+def test_a_packet_of_which_nothing_was_captured_waits_with_the_others() -> None:
+    """Packet 6 of stream 1, of which the snapshot length left nothing, waits as if it had its bytes."""
+    step = InStep()
+    first = step.feed(block([(1, 0, 4)], [(1, 10)], GapCause.SNAPLEN, 6), {0: 5})
+    assert (content(first), len(first.gaps)) == ([(1, 0)], 0)
+    second = step.feed(block([(1, 15, 7)]), {})
+    assert (content(second), second.gaps.position.tolist(), second.gaps.number.tolist()) == (
+        [(1, 15)],
+        [10],
+        [6],
+    )
 
 
 @given(st.data())

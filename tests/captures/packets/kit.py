@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from itertools import pairwise
@@ -24,6 +26,7 @@ from captures.packets import (
     open_source,
     read_packets,
 )
+from dissectors import budget
 
 CLIENT = ("10.0.0.1", 40000)
 BROKER = ("10.0.0.2", 9092)
@@ -95,6 +98,17 @@ def packet(
     if ":" in src[0]:
         return ethernet(ipv6(src[0], dst[0], segment), 0x86DD)
     return ethernet(ipv4(src[0], dst[0], segment))
+
+
+@contextmanager
+def limited(**values: int) -> Iterator[None]:
+    """Other values of some limits."""
+    before = dict(budget._in_force)
+    budget._in_force.update(values)
+    try:
+        yield
+    finally:
+        budget._in_force.update(before)
 
 
 @dataclass

@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.packets import CaptureError
-from tests.captures.packets.kit import Conversation, enhanced, interface, option, pcap, read_bytes, section
+from tests.captures.packets.kit import (
+    Conversation,
+    enhanced,
+    interface,
+    limited,
+    option,
+    pcap,
+    read_bytes,
+    section,
+)
 from tests.captures.packets.test_network import TUNNELS, fragments
 from tests.captures.packets.test_network import WHOLE as HEADERS
 
@@ -117,3 +126,16 @@ def test_a_large_file_of_nonsense_takes_linear_time(tmp_path: Path) -> None:
     noise = (b"\x06\0\0\0\x20\0\0\0" + bytes(20)) * 200_000  # 5.6 MB of blocks that end wrong
     got = read_bytes(tmp_path, head + noise + enhanced(FRAMES[0], 1))
     assert got.reader.statistics.packets >= 0
+
+
+def test_reading_ends_behind_so_many_damaged_places(tmp_path: Path) -> None:
+    good = pcap([FRAMES[0]] * 4)
+    data = good + (b"\xff" * 40 + good[24:]) * 5
+    assert len(read_bytes(tmp_path, data).reader.statistics.damage) == 5
+    with limited(file_damage=3):
+        statistics = read_bytes(tmp_path, data).reader.statistics
+    assert statistics.packets == 4 * 4
+    assert [damage.skipped for damage in statistics.damage] == [40, 40, 40, 0]
+    assert statistics.damage[-1].reason == (
+        "stopped here: damaged place 4 would go over the limit file_damage (3 objects)"
+    )

@@ -11,6 +11,7 @@ import zstandard
 
 from captures.packets import feeds
 from captures.packets.feeds import Feed, FileFeed, PipeFeed, Stop, unwrapped
+from tests.captures.packets.kit import limited
 
 NOISE = random.Random(4).randbytes(500_000)
 
@@ -108,3 +109,23 @@ def test_a_stop_ends_waiting_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     stop.close()
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.parametrize("wrappings", [1, 2])
+def test_what_decompresses_to_far_too_much_is_stopped(wrappings: int) -> None:
+    """Also if it is wrapped twice, and each time by little."""
+    packed = zeros = bytes(1 << 24)
+    for _ in range(wrappings):
+        packed = zstandard.compress(packed)
+    with limited(file_ratio_from=1 << 20, file_ratio=100):
+        feed, how = unwrapped(FileFeed(io.BytesIO(packed)))
+        found = b"".join(iter(lambda: feed.read(1 << 20), b""))
+        damage = feed.damage
+    assert how == "+".join(["zstd"] * wrappings)
+    assert 1 << 20 < len(found) < len(zeros)
+    assert damage.startswith("stopped here: zstd data")
+    assert damage.endswith("would go over the limit file_ratio (100 times)")
+    with limited(file_ratio_from=1 << 20, file_ratio=1_000_000):
+        feed, _ = unwrapped(FileFeed(io.BytesIO(packed)))
+        assert b"".join(iter(lambda: feed.read(1 << 20), b"")) == zeros
+    assert not feed.damage

@@ -11,7 +11,7 @@ from captures.packets import MissingBytes, SegmentBlock, SegmentIndex, open_sour
 from captures.packets.table import Gaps, Int64s
 
 NONE = np.empty(0, np.int64)
-NO_GAPS = Gaps(NONE, NONE, NONE, NONE.astype(np.uint8), NONE)
+NO_GAPS = Gaps(NONE, NONE, NONE, NONE.astype(np.uint8), NONE, NONE)
 CONTENT = bytes(range(251)) * 40
 
 

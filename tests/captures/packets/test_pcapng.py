@@ -15,6 +15,7 @@ from tests.captures.packets.kit import (
     enhanced,
     ethernet,
     interface,
+    limited,
     option,
     packet,
     read_bytes,
@@ -183,3 +184,57 @@ def test_many_changes_of_byte_order_take_linear_time(tmp_path: Path) -> None:
     got = read_bytes(tmp_path, one * 2000 + enhanced(FRAMES[0], MICROS, order=">"))
     assert got.column("interface").tolist() == [3999]
     assert np.array_equal(got.column("time"), [T0])
+
+
+def test_packets_of_many_interfaces_have_each_its_clock(tmp_path: Path) -> None:
+    clocks = [(9, 10**9), (6, 10**6), (3, 10**3), (0x80 | 10, 1 << 10), (12, 10**12)]
+    declared = b"".join(
+        interface(1, option(9, bytes([clocks[n % 5][0]])), option(14, struct.pack("<q", n)))
+        for n in range(50)
+    )
+    packets = b"".join(
+        enhanced(FRAMES[n % 40], 7 * clocks[n % 5][1] + clocks[n % 5][1] // 2, n) for n in reversed(range(50))
+    )
+    got = read_bytes(tmp_path, section() + declared + packets + enhanced(FRAMES[0], MICROS, 50))
+    assert got.column("interface").tolist() == list(reversed(range(50)))
+    assert got.column("time").tolist() == [(7 + n) * 10**9 + 500_000_000 for n in reversed(range(50))]
+    assert got.reader.statistics.not_tcp == {"interface not declared": 1}
+
+
+@pytest.mark.parametrize(
+    ("limit", "before", "reason"),
+    [
+        (
+            "file_interfaces",
+            section() + interface() * 3,
+            "interface 4 would go over the limit file_interfaces (3",
+        ),
+        (
+            "file_sections",
+            section() * 2 + section(">") + interface(order=">"),
+            "section 4 would go over the limit",
+        ),
+    ],
+)
+def test_reading_ends_at_a_limit(tmp_path: Path, limit: str, before: bytes, reason: str) -> None:
+    """What came before is kept, also in the same block of the file."""
+    order = ">" if b"\x1a\x2b\x3c\x4d" in before else "<"
+    fourth = interface(order=order) if limit == "file_interfaces" else section()
+    data = before + many(order) + fourth + many()
+    for size in (1 << 22, 1 << 10):
+        with limited(**{limit: 3}):
+            got = read_bytes(tmp_path, data, size)
+        assert len(got.column("seq")) == 40
+        (damage,) = got.reader.statistics.damage
+        assert damage.reason.startswith(f"stopped here: {reason}")
+        assert damage.offset == len(before + many(order))
+    assert read_bytes(tmp_path, data).reader.statistics.packets == 80
+
+
+def test_secrets_are_kept_up_to_a_limit(tmp_path: Path) -> None:
+    secrets = [b"CLIENT_RANDOM %d" % n for n in range(5)]
+    blocks = b"".join(block(10, struct.pack("<II", 0x544C534B, len(each)) + each) for each in secrets)
+    with limited(file_secrets=3 * len(secrets[0])):
+        got = read_bytes(tmp_path, section() + interface() + blocks + many())
+    assert got.reader.secrets == secrets[:3]
+    assert got.reader.statistics.blocks_skipped == {"decryption secrets": 5}

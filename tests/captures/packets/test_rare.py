@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from captures.packets import ACK
+from captures.packets import ACK, rare
 from captures.packets.rare import FragmentStore, find_ip
-from tests.captures.packets.kit import ipv4, ipv6, pcap, read_bytes, tcp
+from tests.captures.packets.kit import ipv4, ipv6, limited, pcap, read_bytes, tcp
 
 SEGMENT = tcp(40000, 9092, 1000, 7, ACK, b"payload")
 V4 = ipv4("10.0.0.1", "10.0.0.2", SEGMENT)
@@ -57,3 +58,33 @@ def test_overlapping_fragments_keep_the_lower_ones() -> None:
     assert (store.waiting, store.take_given_up()) == (1, 0)
     assert store.add(b"other", 65_535, False, b"too long") is None
     assert store.take_given_up() == 1
+
+
+def test_fragments_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, and in whatever order they come: nothing is joined before the last one is there."""
+    joined = 0
+
+    def counted(datagram: rare._Datagram) -> bytes:
+        nonlocal joined
+        joined += 1
+        return join(datagram)
+
+    join = rare._join
+    monkeypatch.setattr(rare, "_join", counted)
+    store, payload = FragmentStore(), random.Random(3).randbytes(8000)
+    order = [1000 - 1, *random.Random(4).sample(range(999), 999)]
+    found = [store.add(b"k", 8 * at, at < 999, payload[8 * at :][:8]) for at in order]
+    assert (found[-1], joined, store.waiting) == (payload, 1, 0)
+    assert found[:-1] == [None] * 999
+
+
+def test_datagrams_that_wait_are_bounded() -> None:
+    with limited(datagrams=3, datagram_bytes=100):
+        store = FragmentStore()
+    for number in range(4):
+        store.add(b"%d" % number, 0, True, b"x" * 8)
+    assert (store.waiting, store.take_given_up()) == (3, 1)
+    store.add(b"3", 8, True, b"x" * 80)
+    assert (store.waiting, store.take_given_up()) == (3, 1)
+    store.add(b"3", 16, True, b"x" * 90)  # all of it, overlaps included
+    assert (store.waiting, store.take_given_up()) == (0, 4)

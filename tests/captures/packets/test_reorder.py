@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 
@@ -9,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.packets import ACK, GRACE, RST, GapCause, reorder
+from captures.packets import ACK, GRACE, RST, GapCause
 from captures.packets.reorder import PATIENCE
-from tests.captures.packets.kit import MS, Conversation, Read, Record, pcap, read_bytes
+from tests.captures.packets.kit import MS, Conversation, Read, Record, limited, pcap, read_bytes
 from tests.captures.packets.model import Model
 from tests.captures.packets.test_tcp import outcome
 
@@ -110,9 +111,7 @@ def test_what_is_given_up_for_want_of_room_does_not_depend_on_blocks(
     folder, rng = tmp_path_factory.getbasetemp(), Random(seed)
     records, _ = random_stream(rng)
     data = pcap(list(records), nano=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reorder, "MAX_WAITING_PACKETS", rng.randrange(1, 9))
-        patch.setattr(reorder, "MAX_WAITING_BYTES", rng.randrange(10, 120))
+    with limited(waiting_packets=rng.randrange(1, 9), waiting_bytes=rng.randrange(10, 120)):
         assert outcome(read_bytes(folder, data, block_size)) == outcome(read_bytes(folder, data))
 
 
@@ -160,3 +159,50 @@ def test_each_hole_waits_for_itself_only(tmp_path: Path) -> None:
     talk.acknowledge(1000)
     got = read_bytes(tmp_path, pcap(list(talk.records), nano=True))
     assert len(got.segments[0].gaps) == 49
+
+
+def overlapping(folder: Path, count: int) -> tuple[Read, int]:
+    """Packets that each come one byte before the last one and overlap it; and how many reads that took."""
+    talk = Conversation()
+    talk.handshake()
+    for at in range(count, 0, -1):
+        talk.send(at, DATA[at : at + 200])
+    talk.send(0, DATA[:1])
+    reads = 0
+    pread = os.pread
+
+    def counted(*given: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        return pread(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "pread", counted)
+        read = read_bytes(folder, pcap(list(talk.records)))
+    return read, reads
+
+
+def test_packets_that_overlap_cost_one_read_each(tmp_path: Path) -> None:
+    """Not one for each pair of them."""
+    few, more = overlapping(tmp_path, 250), overlapping(tmp_path, 500)
+    assert more[1] < 500 + 50
+    assert more[1] - few[1] < 250 + 25
+    streams = more[0].assembler.connections.streams
+    assert streams.retransmitted[0] == 499 * 199
+    assert more[0].stream(0) == DATA[: 500 + 200]
+    assert not more[0].assembler.conflicts
+
+
+def test_overlapping_bytes_that_differ_are_counted_by_packet(tmp_path: Path) -> None:
+    talk = Conversation()
+    talk.handshake()
+    talk.send(10, DATA[10:30])
+    for at in (20, 15, 5):
+        talk.send(at, bytes(byte ^ 1 for byte in DATA[at : at + 20]))
+    talk.send(0, DATA[:5])
+    read = read_bytes(tmp_path, pcap(list(talk.records)))
+    first = DATA[:5] + bytes(byte ^ 1 for byte in DATA[5:10]) + DATA[10:30]
+    assert read.stream(0)[:30] == first
+    found = read.assembler.conflicts
+    assert sorted((each.start, each.end) for each in found) == [(10, 25), (15, 35), (20, 30)]
+    assert read.assembler.connections.streams.conflicting[0] == 10 + 15 + 15

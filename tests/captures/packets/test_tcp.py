@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.packets import ACK, FIN, GRACE, RST, SYN, GapCause, MissingBytes, TcpAssembler
-from captures.packets.reorder import MAX_WAITING_PACKETS
+from dissectors.budget import limit
 from tests.captures.packets.kit import (
     BROKER,
     BROKER6,
@@ -297,7 +297,7 @@ def test_streams_that_wait_are_handed_out_in_their_order(tmp_path: Path) -> None
 def test_what_waits_is_bounded(tmp_path: Path) -> None:
     talk = Conversation()
     talk.handshake()
-    count = MAX_WAITING_PACKETS + 10
+    count = limit("waiting_packets") + 10
     records = [
         Record(packet(CLIENT, BROKER, 1001 + 1 + 2 * n, 5001, ACK, b"ab"), T0 + n) for n in range(count)
     ]

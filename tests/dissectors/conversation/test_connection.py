@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dissectors.apis import version_limits
-from dissectors.conversation import Conversation, Damage, Limits, Outcome, RequestSeen, Side, State
+from dissectors.conversation import Conversation, Damage, Exchange, Limits, Outcome, RequestSeen, Side, State
 from dissectors.conversation.client import MAX_CLIENT_IDS
 from tests.dissectors.conversation.streams import (
     API_VERSIONS,
@@ -345,3 +345,16 @@ def test_payloads_in_flight_are_bounded() -> None:
     seen = [event.request for event in play.conversation.events() if isinstance(event, RequestSeen)]
     assert sum(len(each.payload) for each in seen) <= 20_000
     assert {each.damage for each in seen if len(each.payload) == 10} == {Damage.OVER_LIMIT}
+
+
+@pytest.mark.parametrize("broker_first", [False, True])
+def test_the_first_request_of_a_side_may_have_the_first_correlation_id(broker_first: bool) -> None:
+    """Clients count from 0: without the handshake it is paired, unless the broker spoke before it."""
+    conversation = Conversation(midstream=True)
+    asked, answered = request(0), response(0)
+    order = [(Side.CLIENT, asked), (Side.BROKER, answered)]
+    for side, data in reversed(order) if broker_first else order:
+        conversation.receive(side, data)
+    conversation.finish()
+    outcomes = [event.outcome for event in conversation.events() if isinstance(event, Exchange)]
+    assert (outcomes == [Outcome.ANSWERED]) != broker_first

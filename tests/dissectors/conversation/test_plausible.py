@@ -11,15 +11,15 @@ from dissectors.conversation.plausible import (
     STRONG,
     WEAK,
     as_shown,
-    ceilings,
     decodes,
+    highest,
     judge_request,
     produce_acks,
 )
 from tests.dissectors.conversation.streams import API_VERSIONS, METADATA, VERSIONS, frame, produce, request
 
 KNOWN = {key: last for key, (_, last) in VERSIONS.items()}
-BELIEVED = ceilings(VERSIONS)
+BELIEVED = highest(VERSIONS)[1]
 
 
 def judge(data: bytes, *, in_step: bool = False, odd_ids: tuple[bytes, ...] = ()) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 from dissectors.conversation import Side
 from dissectors.conversation.limits import Limits
-from dissectors.conversation.plausible import ceilings
+from dissectors.conversation.plausible import highest
 from dissectors.conversation.resync import Evidence, Requests, Responses, Search
 from tests.dissectors.conversation.streams import VERSIONS, Playbook, brief, frame, noise, request, response
 
@@ -13,7 +13,7 @@ JUNK = noise(200)
 
 def about(client_ids: tuple[bytes, ...] = (), last_id: int | None = None, window: int = 10_000) -> Requests:
     known = {key: last for key, (_, last) in VERSIONS.items()}
-    return Requests(known, ceilings(VERSIONS), Limits(resync_window=window), client_ids, last_id)
+    return Requests(known, highest(VERSIONS)[1], Limits(resync_window=window), client_ids, last_id)
 
 
 def due(*ids: int, lost: bool = False) -> Responses:
