@@ -294,7 +294,7 @@ class _Gate:
         del running.ends[end]
 
     def _look(self, running: _Running) -> None:
-        running.most = max(running.most, sum(map(_memory, _family(running.pid))))
+        running.most = max(running.most, _memory(_family(running.pid)))
         if running.most > self._bounds.memory:
             running.broken = f"over {self._bounds.memory // MIB:,} MiB"
         elif monotonic() - running.began > _PATIENCE * self._bounds.seconds:
@@ -413,9 +413,23 @@ def _family(pid: int) -> list[int]:
     return found
 
 
-def _memory(pid: int) -> int:
-    """Return the resident memory of a process, in bytes."""
+def _memory(pids: Sequence[int]) -> int:
+    """Return the resident memory of processes in bytes, what they share counted once."""
+    return _shared(pids) if len(pids) > 1 else sum(map(_resident, pids))
+
+
+def _resident(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
-    except (OSError, IndexError):
+    except (OSError, IndexError):  # it has ended
         return 0
+
+
+def _shared(pids: Iterable[int]) -> int:
+    """Return what some processes have together: each its part of what is shared, this one having the rest (proc(5))."""
+    found = 0
+    for pid in pids:
+        with suppress(OSError):
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            found += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) * 1024
+    return found

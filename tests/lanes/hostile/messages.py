@@ -14,6 +14,7 @@ from dissectors.records import Codec, compress
 from tests.dissectors.values import Values, limits
 from tests.kproxy.frames import framed, request_frame
 from tests.lanes.hostile.attack import attack
+from tests.lanes.hostile.records import loose
 from tests.lanes.hostile.wire import (
     API_VERSIONS,
     BROKER,
@@ -31,6 +32,7 @@ from tests.lanes.hostile.wire import (
     capture,
     client,
     exchange,
+    fetched,
     heartbeat,
     pcap,
     raw_request,
@@ -271,10 +273,10 @@ def telemetry_nested(count: int) -> Iterable[bytes]:
     return capture([exchange(PUSH_TELEMETRY, 0, {"metrics": message}, {})])
 
 
-@attack(100)
+@attack(20)
 def telemetry_bomb(count: int) -> Iterable[bytes]:
-    """PushTelemetry of gigabytes of zeros, in a hundred messages of some kilobytes"""
-    packed = {codec: compress(codec, bytes(64 << 20)) for codec in (Codec.GZIP, Codec.ZSTD)}
+    """PushTelemetry of gigabytes of zeros, in twenty messages of some hundred kilobytes"""
+    packed = {codec: compress(codec, loose(64 << 20)) for codec in (Codec.GZIP, Codec.ZSTD)}
 
     def exchanges() -> Iterator[Exchange]:
         for number in range(count):
@@ -349,19 +351,22 @@ def announced(count: int) -> Iterable[bytes]:
 
 @attack(20)
 def announced_holes(count: int) -> Iterable[bytes]:
-    """frames of two gigabytes of which all but the beginning and the end are missing in the capture"""
-    size = 0x7FFF_FFF0
-    produce = struct.pack(">ihhih", size, PRODUCE, 8, 1, 3) + b"app" + struct.pack(">hhii", -1, -1, 30_000, 1)
-    answer = struct.pack(">ii", size, 1) + bytes(20)
+    """frames of gigabytes of which all but the beginning and the end are missing in the capture"""
     greeting, greeted = heartbeat()
+    request, response = fetched(b"", 1)
     assert greeted is not None
+    assert response is not None
+    # one more than conversations take for possible of a client that they do not know, and the most they do of a broker
+    asked = struct.pack(">i", 100 << 20) + request[4:]
+    answers = [struct.pack(">i", size) + response[4:] for size in (0x7FFF_FFF0, 1 << 30)]
 
     def frames() -> Iterator[bytes]:
         for number in range(count):
             conversation = Conversation(client(number), BROKER, number)
             yield from conversation.handshake()
             ends = [0, 0]
-            for messages in ((greeting, greeted), (produce, answer), (greeting, greeted)):
+            produce = asked if number % 4 > 1 else request
+            for messages in ((greeting, greeted), (produce, answers[number % 2]), (greeting, greeted)):
                 for side, message in enumerate(messages):
                     yield conversation.segment(side, ends[side], message, push=True)
                     ends[side] += int.from_bytes(message[:4], "big") + 4
