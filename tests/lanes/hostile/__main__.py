@@ -4,6 +4,7 @@
     python -m tests.lanes.hostile 'overlaps*' fragments --commands 'read*' --jobs 2
     python -m tests.lanes.hostile --scale 0.05           # small files of the same kinds: minutes instead of an hour
     python -m tests.lanes.hostile --make DIR             # the files, to be used elsewhere
+    python -m tests.lanes.hostile --write                # and tshark beside kproxy; the figures of docs/security.md
 
 The exit code is 1 if a run failed: by a traceback, a signal, an exit code that is not documented, more processor time
 or memory than it may take, control characters in what it prints.
@@ -21,11 +22,14 @@ from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from tests.lanes.hostile import gate
+from benchmarks.machine import version_of
+from docs import generate
+from docs.tools import security
+from tests.lanes.hostile import beside, gate
 from tests.lanes.hostile.collection import ATTACKS, Attack
 from tests.lanes.hostile.gate import COMMANDS, MIB, Bounds, Outcome
 
@@ -50,6 +54,7 @@ _SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and cha
     "--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Keep the files there."
 )
 @click.option("--all", "whole", is_flag=True, help="Show every run, not only the dearest ones of each file.")
+@click.option("--write", is_flag=True, help="Run tshark too, and bring docs/security.md up to date.")
 @click.option(
     "--list", "listed", is_flag=True, help="List the files and what they attack, the commands, and end."
 )
@@ -63,8 +68,10 @@ def main(
     make: Path | None,
     folder: Path | None,
     whole: bool,
+    write: bool,
     listed: bool,
 ) -> None:
+    entry = beside.measuring("")
     chosen = list(_chosen(ATTACKS, files, "file").values())
     run = list(_chosen(COMMANDS, commands, "command").values())
     if listed:
@@ -84,7 +91,15 @@ def main(
         for outcome in gate.run(made, run, Bounds(seconds, memory * MIB), jobs):
             made.done(outcome.file)
             table.add(outcome)
-    table.finish()
+        table.finish()
+        if write:
+            told = entry | {
+                "scale": scale,
+                "bounds": {"seconds": seconds, "memory": memory * MIB},
+                "commands": len(run),
+            }
+            security.write("files", told | _beside(chosen, Path(place), scale, table))
+            generate.main()
     sys.exit(bool(table.failures()))
 
 
@@ -113,6 +128,31 @@ def _written(attack: Attack, folder: Path, scale: float) -> Path:
     if status:
         raise click.ClickException(f"{attack.name} could not be made")
     return attack.path(folder)
+
+
+def _beside(attacks: Sequence[Attack], folder: Path, scale: float, table: Table) -> dict[str, Any]:
+    """Return what both readers take for each file, beside what came of all commands."""
+    files, version = {}, version_of("tshark")
+    for attack in attacks:
+        path = attack.path(folder)
+        there = path.exists()
+        size = (path if there else _written(attack, folder, scale)).stat().st_size
+        ours, theirs = beside.kproxy(path), beside.tshark(path)
+        click.echo(
+            f"{path.name:30}kproxy {ours.seconds:6.2f} s {ours.memory / MIB:6,.0f} MiB, "
+            f"tshark {theirs.seconds:6.2f} s {theirs.memory / MIB:6,.0f} MiB"
+        )
+        files[path.name] = {
+            "about": attack.about,
+            "bytes": size,
+            "kproxy": ours._asdict(),
+            "tshark": theirs._asdict(),
+            **table.summary(path.name),
+        }
+        if not there:
+            path.unlink()
+    runs = sum(map(len, table.outcomes.values()))
+    return {"files": files, "tshark": version, "patience": beside.SECONDS, "runs": runs}
 
 
 class _Files:
@@ -174,6 +214,16 @@ class Table:
                 f"{outcome.file:30}{self._sizes[outcome.file]:12,} bytes; at most {slow.seconds:6.2f} s "
                 f"({slow.command}), {large.memory / MIB:,.0f} MiB ({large.command}); exit codes {codes}"
             )
+
+    def summary(self, file: str) -> dict[str, Any]:
+        """Return the dearest runs of a file, and those that failed."""
+        runs = self.outcomes[file]
+        slow, large = (max(runs, key=attrgetter(what)) for what in ("seconds", "memory"))
+        return {
+            "slowest": [slow.seconds, slow.command],
+            "largest": [large.memory, large.command],
+            "failed": [[each.command, each.failure] for each in runs if each.failure],
+        }
 
     def failures(self) -> list[Outcome]:
         """Return the runs that failed."""

@@ -1,4 +1,4 @@
-"""The same against a proxy that runs: ``python -m tests.lanes.hostile.live``; exit code 1 if it is felt.
+"""The same against a proxy that runs: ``python -m tests.lanes.hostile.live``; the exit code is 1 if it is felt.
 
 A client or a broker does what is hostile, and a probe looks how long others wait meanwhile: it asks for versions on a
 connection of its own, one request after the other, through the proxy and past it. What it waits longer through the
@@ -25,8 +25,11 @@ from typing import NamedTuple
 import click
 import psutil
 
+from docs import generate
+from docs.tools import security
 from tests.kproxy.fake_broker import METADATA, Body, FakeBroker
 from tests.kproxy.frames import request_frame
+from tests.lanes.hostile.beside import measuring
 from tests.lanes.hostile.records import million, packed
 from tests.lanes.hostile.wire import API_VERSIONS, PRODUCE, TOPIC, heartbeat, produced, raw_request
 from tests.lanes.kproxy_run import Kproxy
@@ -281,8 +284,10 @@ def _peak(pid: int) -> int:
 
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
-def main(names: tuple[str, ...]) -> None:
-    wrong = 0
+@click.option("--write", is_flag=True, help="Bring docs/security.md up to date.")
+def main(names: tuple[str, ...], write: bool) -> None:
+    wrong, told = 0, []
+    entry = measuring("live")
     packed(_RECORDS)  # before any clock runs
     with tempfile.TemporaryDirectory(prefix="hostile-live-") as folder, broker() as port:
         for number, attack in enumerate(ATTACKS):
@@ -301,6 +306,10 @@ def main(names: tuple[str, ...]) -> None:
                 f"{attack.name}: others waited {found.waited * 1000:,.0f} ms at most "
                 f"(past it {found.without * 1000:,.0f}), {found.memory:,} MiB, {found.ports:,} ports{verdict}"
             )
+            told.append({"name": attack.name, "about": attack.about, **found._asdict()})
+    if write:
+        security.write("live", entry | {"attacks": told})
+        generate.main()
     sys.exit(bool(wrong))
 
 
