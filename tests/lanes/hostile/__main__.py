@@ -2,7 +2,7 @@
 
     python -m tests.lanes.hostile                        # everything
     python -m tests.lanes.hostile 'overlaps*' fragments --commands 'read*' --jobs 2
-    python -m tests.lanes.hostile --scale 0.05           # small files of the same kinds: minutes instead of an hour
+    python -m tests.lanes.hostile --scale 0.01 --short   # small files of the same kinds, fewer commands: the gate's
     python -m tests.lanes.hostile --make DIR             # the files, to be used elsewhere
     python -m tests.lanes.hostile --write                # and tshark beside kproxy; the figures of docs/security.md
 
@@ -43,6 +43,7 @@ _SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and cha
 @click.option(
     "--commands", "-c", multiple=True, metavar="NAME", help="Run these commands only; patterns are taken."
 )
+@click.option("--short", is_flag=True, help="Leave out commands that do much the same as others.")
 @click.option("--jobs", "-j", default=2, show_default=True, help="Runs at the same time.")
 @click.option("--scale", default=1.0, show_default=True, help="Make files of this part of their size.")
 @click.option("--seconds", default=gate.SECONDS, show_default=True, help="Of the processor, for each run.")
@@ -61,6 +62,7 @@ _SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and cha
 def main(
     files: tuple[str, ...],
     commands: tuple[str, ...],
+    short: bool,
     jobs: int,
     scale: float,
     seconds: int,
@@ -73,7 +75,7 @@ def main(
 ) -> None:
     entry = beside.measuring("")
     chosen = list(_chosen(ATTACKS, files, "file").values())
-    run = list(_chosen(COMMANDS, commands, "command").values())
+    run = [each for each in _chosen(COMMANDS, commands, "command").values() if not (short and each.again)]
     if listed:
         for attack in chosen:
             click.echo(f"{attack.name:24}{attack.about}")

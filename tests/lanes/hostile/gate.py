@@ -70,17 +70,17 @@ class Command:
 
     :ivar steps: arguments of kproxy, one list after the other; ``FILE`` and ``OUT`` stand for the file, and for a
         path in an empty folder
-    :ivar binary: whether its output is no text for a terminal
+    :ivar again: whether it does much the same as another one, and is left out where there is little time
     """
 
     name: str
     steps: tuple[tuple[str, ...], ...]
-    binary: bool = False
+    again: bool = False
 
 
-def _command(text: str, *, name: str = "", binary: bool = False) -> Command:
+def _command(text: str, *, name: str = "", again: bool = False) -> Command:
     steps = tuple(tuple(step.replace("%", " ") for step in each.split()) for each in text.split(";"))
-    return Command(name or text.replace(" FILE", "").replace("%", " "), steps, binary)
+    return Command(name or text.replace(" FILE", "").replace("%", " "), steps, again)
 
 
 _STATS = " ".join(
@@ -94,37 +94,39 @@ COMMANDS: dict[str, Command] = {
         _command("read FILE"),
         _command("read -V FILE"),
         _command("read --json FILE"),
-        _command("read --json --text --payload preview FILE", name="read --json --text"),
+        _command("read --json --text --payload preview FILE", name="read --json --text", again=True),
         _command("read --exchange 1 FILE"),
-        _command("read --exchange 2 FILE"),
+        _command("read --exchange 2 FILE", again=True),
         _command("read -Y value%~%x FILE", name="read -Y value"),
-        _command("read -Y key%==%zzz%or%header.value%contains%x FILE", name="read -Y key, header"),
+        _command(
+            "read -Y key%==%zzz%or%header.value%contains%x FILE", name="read -Y key, header", again=True
+        ),
         _command(f"read -Y client_id%~%{_CATASTROPHE}%or%topic%~%{_CATASTROPHE} FILE", name="read -Y regex"),
-        _command("read --align-clocks FILE"),
-        _command("stats FILE"),
+        _command("read --align-clocks FILE", again=True),
+        _command("stats FILE", again=True),
         _command(f"stats --all {_STATS} FILE", name="stats --by"),
-        _command("stats --json FILE"),
-        _command("stats --quick FILE"),
+        _command("stats --json FILE", again=True),
+        _command("stats --quick FILE", again=True),
         _command("groups FILE"),
-        _command("groups --all FILE"),
-        _command("groups --json FILE"),
+        _command("groups --all FILE", again=True),
+        _command("groups --json FILE", again=True),
         _command("groups --html OUT.html FILE", name="groups --html"),
         _command("groups --mermaid FILE"),
         _command("lag FILE"),
-        _command("lag --all --json FILE", name="lag --json"),
+        _command("lag --all --json FILE", name="lag --json", again=True),
         _command(f"journey --topic {TOPIC} FILE", name="journey --topic"),
-        _command("journey --key k9 --all FILE", name="journey --key"),
-        _command("clients FILE"),
+        _command("journey --key k9 --all FILE", name="journey --key", again=True),
+        _command("clients FILE", again=True),
         _command("clients --config --all FILE", name="clients --config"),
         _command(f"follow {CLIENT_ID} FILE", name="follow"),
-        _command("follow --connection 0 --all FILE", name="follow --connection"),
+        _command("follow --connection 0 --all FILE", name="follow --connection", again=True),
         _command("api-versions --all FILE", name="api-versions"),
         _command("compat --broker-version 4.3 FILE", name="compat"),
         _command("diff FILE FILE", name="diff"),
         _command("diagnose FILE"),
-        _command("diagnose --json --all FILE", name="diagnose --json"),
+        _command("diagnose --json --all FILE", name="diagnose --json", again=True),
         _command("export FILE -o OUT.pcapng", name="export pcapng"),
-        _command("export --synthetic FILE -o OUT.pcapng", name="export --synthetic"),
+        _command("export --synthetic FILE -o OUT.pcapng", name="export --synthetic", again=True),
         _command("export --scrub FILE -o OUT.pcapng", name="export --scrub"),
         _command("export FILE -o OUT.jsonl", name="export jsonl"),
         _command("export --columns all FILE -o OUT.csv", name="export csv"),
@@ -187,8 +189,7 @@ class _Running:
     def prints(self, data: bytes) -> None:
         """Take what it writes to standard output."""
         self.printed += len(data)
-        if not self.command.binary:
-            self._checked(data)
+        self._checked(data)
 
     def says(self, data: bytes) -> None:
         """Take what it writes to standard error."""
@@ -239,7 +240,7 @@ def warm_up() -> None:
 
 
 def _is_alone() -> bool:
-    """Tell whether there is no thread beside this one, but for those that get over a fork; some name themselves late."""
+    """Tell whether no thread is beside this one but those that get over a fork; some name themselves late."""
     names = [(each / "comm").read_text().strip() for each in Path("/proc/self/task").iterdir()]
     return all(name in _FORKED for name in names[1:])
 
@@ -338,7 +339,7 @@ class _Gate:
             return running.broken
         if _TRACEBACK in running.tail:
             return "traceback: " + running.tail.decode(errors="replace").strip().splitlines()[-1][:_LINE]
-        if seconds > self._bounds.seconds:
+        if seconds > self._bounds.seconds or code == -signal.SIGXCPU:
             return f"over {self._bounds.seconds} s of the processor"
         if memory > self._bounds.memory:
             return f"over {self._bounds.memory // MIB:,} MiB"
