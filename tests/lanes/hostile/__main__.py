@@ -90,7 +90,7 @@ def main(
     with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="hostile-files-") as place:
         made = _Files(chosen, Path(place), scale, kept=folder is not None, runs=len(run))
         table = Table(made.sizes, len(run), whole=whole)
-        for outcome in gate.run(made, run, Bounds(seconds, memory * MIB), jobs):
+        for outcome in gate.run(made, run, Bounds(seconds, memory * MIB, gate.PATIENCE * seconds), jobs):
             made.done(outcome.file)
             table.add(outcome)
         table.finish()

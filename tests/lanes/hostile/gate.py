@@ -43,9 +43,8 @@ MIB = 1 << 20
 
 #: what one run may take
 SECONDS, MEMORY = 30, 1 << 30
-_PATIENCE = 20
-"""Times as long by the clock as of the processor: others use it too, and a command may wait for a child."""
-
+#: times as long by the clock
+PATIENCE = 20
 _EXIT_CODES = frozenset({0, 1, 2, 3})
 _LOOK = 0.05  # s between looks at memory
 _PIPE = 1 << 20
@@ -139,10 +138,14 @@ COMMANDS: dict[str, Command] = {
 
 
 class Bounds(NamedTuple):
-    """What one run may take: seconds of the processor, bytes of memory."""
+    """What one run may take: seconds of the processor, bytes of memory, seconds by the clock.
+
+    By the clock it is much more: others use the processor too. It ends what waits for ever.
+    """
 
     seconds: int = SECONDS
     memory: int = MEMORY
+    patience: int = PATIENCE * SECONDS
 
 
 class Outcome(NamedTuple):
@@ -303,8 +306,8 @@ class _Gate:
         running.most = max(running.most, _memory(_family(running.pid)))
         if running.most > self._bounds.memory:
             running.broken = f"over {self._bounds.memory // MIB:,} MiB"
-        elif monotonic() - running.began > _PATIENCE * self._bounds.seconds:
-            running.broken = f"not done after {_PATIENCE * self._bounds.seconds} s by the clock"
+        elif monotonic() - running.began > self._bounds.patience:
+            running.broken = f"not done after {self._bounds.patience} s by the clock"
         if running.broken:
             os.killpg(running.pid, signal.SIGKILL)
 
