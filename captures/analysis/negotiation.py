@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from captures.analysis.introductions import Introductions, client_name, connection_key
-from captures.analysis.offered_versions import KAFKA_4_LEAST, too_old
+from captures.analysis.offered_versions import kafka_4_least, too_old
 from captures.analysis.version_matrix import (
     BrokerOffer,
     ClientVersions,
@@ -25,6 +25,7 @@ from captures.analysis.version_matrix import (
     shown,
 )
 from captures.exchanges import Capture, Exchange, Flag
+from captures.faults import Uncontained
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from dissectors.apis import api_name
 
@@ -115,6 +116,7 @@ class Negotiation:
 
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
+        self._faults = Uncontained() if capture is None else capture.faults
         self._introductions = Introductions()
         self._offers: dict[str, BrokerOffer] = {}
         self._clients: dict[str, _Client] = {}
@@ -167,8 +169,16 @@ class Negotiation:
     # ------------------------------------------------------------ what came of it
     def result(self) -> Matrix:
         """Return the brokers by address, the clients by name, and the warnings, the gravest first."""
-        clients = [self._client(name, seen) for name, seen in sorted(self._clients.items())]
-        warnings = [each for client in clients for each in self._of_client(client)]
+        clients, warnings = list[ClientVersions](), list[VersionWarning]()
+        for name, seen in sorted(self._clients.items()):
+            try:
+                client = self._client(name, seen)
+                warned = self._of_client(client)
+            except Exception as error:
+                self._faults.note(error, "telling the versions of a client", min(seen.first.values()))
+                continue
+            clients.append(client)
+            warnings += warned
         warnings += [*self._of_fallbacks(), *self._of_changes()]
         order = list(WarningKind)
         warnings.sort(key=lambda each: (order.index(each.kind), each.client, each.first))
@@ -278,7 +288,7 @@ def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list
         sentence = f"the broker offers {use.api} {shown(use.offered)} only"
         found.append(VersionWarning(kind=WarningKind.OUTSIDE_OFFERED, sentence=sentence, **said))
     if too_old(use.api, version):
-        least = KAFKA_4_LEAST[use.api]
+        least = kafka_4_least(use.api)
         sentence = f"brokers of Kafka 4.0 and later serve {use.api} from v{least} on (KIP-896)"
         found.append(VersionWarning(kind=WarningKind.REFUSED_BY_KAFKA_4, sentence=sentence, **said))
     return found

@@ -19,6 +19,7 @@ from captures.exchanges.samples import Samples
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.exchanges.turns import Turns
+from captures.faults import TOLD, Faults
 from captures.names import Names
 from captures.packets import (
     AddressBook,
@@ -107,6 +108,7 @@ class Capture:
     :ivar samples: what the kernel told of the connections, where a proxy has recorded them
     :ivar names: names of addresses; whoever shows the capture fills them
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
+    :ivar faults: of this program, which something in the capture brought out; whoever looks at it notes them here
     :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
         take it too
     """
@@ -131,6 +133,8 @@ class Capture:
         self.bulk = BulkPairing(self.table, self.limits, MAX_FRAME)
         self.singles: dict[int, SingleConnection] = {}
         self.ordinary = np.zeros(0, np.bool_)
+        self._left: set[int] = set()
+        """Connections that are read no further by a fault."""
         self._swapped: set[int] = set()
         """Connections whose direction 1 is the client's, of those that were forgotten."""
         self._secrets = 0
@@ -144,6 +148,7 @@ class Capture:
         self.samples = Samples(self.connections)
         self.names = Names()
         self.latest = 0
+        self.faults = Faults()
         self.turns = Turns()
 
     @property
@@ -194,6 +199,17 @@ class Capture:
         with self.turns:
             self.end()
             yield self.table.in_order(self.unfinished_rows())
+
+    def note_fault(self, error: Exception, doing: str, row: int) -> None:
+        """Note a fault that came up with an exchange of which only its row in the table is known.
+
+        :raises Exception: as :meth:`~captures.faults.Faults.note` does
+        """
+        number = 0
+        # of traffic that goes on, whoever numbers it has numbers of his own; and it takes a look at the whole table
+        if not self.source.live and self.faults.count < TOLD:
+            number = int(np.flatnonzero(self.table.order() == row)[0]) + 1
+        self.faults.note(error, doing, number)
 
     def unfinished_rows(self) -> Int64s:
         """Return the rows that :meth:`updates` has not yielded yet: what may still be answered."""
@@ -291,8 +307,15 @@ class Capture:
         """
         connections = rest.connections()
         for connection in connections[~self.ordinary[connections]].tolist():
+            if connection in self._left:
+                rest.take(connection)
+                continue
             single = self._single(connection)
-            handover = single.feed(rest, to_the_end=connection in given_up)
+            try:
+                handover = single.feed(rest, to_the_end=connection in given_up)
+            except Exception as error:
+                self._leave(connection, error)
+                continue
             if handover is not None:
                 self.bulk.take_over(handover, single.client_direction)
                 self.ordinary[connection] = True
@@ -339,7 +362,16 @@ class Capture:
 
     def _take_over(self, handover: Handover) -> None:
         self.ordinary[handover.connection] = False
-        self._single(handover.connection).adopt(handover)
+        try:
+            self._single(handover.connection).adopt(handover)
+        except Exception as error:
+            self._leave(handover.connection, error)
+
+    def _leave(self, connection: int, error: Exception) -> None:
+        """Read a connection no further, as it has brought out a fault; what was read of it stays."""
+        client, broker = self.endpoints(connection)
+        self.faults.note(error, f"reading the connection {client} > {broker} on")
+        self._left.add(connection)
 
     def _finish(self) -> None:
         rows, handovers = self.bulk.finish()
@@ -368,7 +400,11 @@ class Capture:
                 self._swapped.add(connection)
 
     def _finish_single(self, single: SingleConnection) -> None:
-        single.finish(self._ended_by(single.connection))
+        if single.connection not in self._left:
+            try:
+                single.finish(self._ended_by(single.connection))
+            except Exception as error:
+                self._leave(single.connection, error)
         self.skipped.extend(single.skipped)
         if single.foreign:
             self.foreign[single.connection] = single.foreign

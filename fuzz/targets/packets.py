@@ -14,11 +14,11 @@ from msgspec import json
 from captures.exchanges import Capture, ExchangeReader
 from captures.packets import CaptureError, PacketBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
-from dissectors.records import Limits
+from dissectors.budget import changed
 from fuzz.target import check
 from tests.captures.packets.kit import Read, read
 
-_LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
+_LIMITS = {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16, "batch_records": 1000}
 _SMALL_BLOCKS = (256, 900, 3000)  # no block is smaller than the first
 
 T = TypeVar("T")
@@ -116,7 +116,12 @@ def _exchanges(path: Path, block_size: int, kind: type[Capture]) -> Any:
 
 def shown(capture: Capture) -> None:
     """Decode all exchanges of a capture, as for the screen and for programs."""
-    reader = ExchangeReader(capture, limits=_LIMITS)
+    with changed(**_LIMITS):
+        checked(ExchangeReader(capture))
+
+
+def checked(reader: ExchangeReader) -> None:
+    """Decode all exchanges of a reader."""
     for number, exchange in enumerate(reader, 1):
         check(exchange.number == number, "exchange", exchange.number, "in the place of", number)
         check(exchange.api and all(isinstance(part, str) for part in exchange.gist), "exchange", number)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends
+from kproxy.cli.common import early_ends
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def api_versions(files: tuple[str, ...], **options: Any) -> None:
     run = ApiVersions(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class ApiVersions:
@@ -82,7 +83,7 @@ class ApiVersions:
             self._print_json(matrix)
         else:
             self._print(matrix)
-        sys.stdout.flush()
+        flush()
 
     def _matrix(self, capture: Capture, tally: Tally) -> Matrix:
         from captures.analysis.negotiation import Negotiation
@@ -90,8 +91,9 @@ class ApiVersions:
 
         negotiation = Negotiation(capture)
         reader = ExchangeReader(capture, annotate=False, gist=False)
+        add = capture.faults.guarded(negotiation.add, "learning versions")
         for exchange in self.reading.exchanges(reader, tally, "reading versions"):
-            negotiation.add(exchange)
+            add(exchange)
         return negotiation.result()
 
     def _client(self, matrix: Matrix) -> str | None:
@@ -126,12 +128,11 @@ class ApiVersions:
 
     # ------------------------------------------------------------ what is shown
     def _print_json(self, matrix: Matrix) -> None:
-        import msgspec
 
         shape = {"captures": list(self.reading.files), **matrix.to_json()}
         for broker in shape["brokers"]:
             broker["name"] = next(iter(self.reading.names.of(broker["broker"])), None)
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _print(self, matrix: Matrix) -> None:
         from kproxy.cli import api_versions_tables as tables
@@ -145,15 +146,16 @@ class ApiVersions:
             tables.warning_table(matrix, names),
         ]
         if not matrix.clients:
-            click.echo("No requests were seen, so nothing is known of versions.")
+            echo("No requests were seen, so nothing is known of versions.")
         first = True
         for table in shown:
             if not table.rows:
                 continue
             if not first:
-                click.echo()
+                echo()
             first = False
             for line in table.lines(width, None if self.show_all else _ROWS, color=self.color):
-                click.echo(line)
+                echo(line)
         if matrix.clients and not matrix.warnings:
-            click.echo("\nNo warnings.")
+            echo()
+            echo("No warnings.")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, read_to_the_end, with_progress
+from kproxy.cli.common import early_ends, filter_option, read_to_the_end, with_progress
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import ended_by_signals, flush
+from kproxy.cli.showing import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from kproxy.cli.summary import Tally
 
 EXIT_FOUND = 4
-"""There is a finding as grave as ``--fail-on`` says; comes before :data:`EXIT_INCOMPLETE`."""
+"""There is a finding as grave as ``--fail-on`` says; comes before :data:`~kproxy.cli.common.EXIT_INCOMPLETE`."""
 MOST_OF_A_RULE = 5
 """Findings that are printed of one rule and severity."""
 LEVELS = ("info", "low", "medium", "high")
@@ -34,7 +35,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
     from kproxy.cli.findings_text import rule_lines
 
     for line in rule_lines(RULES, terminal_width()):
-        click.echo(line)
+        echo(line)
     context.exit()
 
 
@@ -152,7 +153,7 @@ class Diagnosing:
         clean = conclude(capture, tally, told=not self.as_json)
         flush()
         self._print(capture, tally, diagnosis, [each for each in found if each.severity >= self.least])
-        self.exit_code = 0 if clean else EXIT_INCOMPLETE
+        self.exit_code = self.reading.exit_code(clean=clean)
         if self.fail_on is not None and any(each.severity >= self.fail_on for each in found):
             self.exit_code = EXIT_FOUND
         flush()
@@ -186,7 +187,7 @@ class Diagnosing:
             diagnosis,
             capture,
             reader.knowledge,
-            lambda finding: click.echo(f"{text.when(finding)}  {text.notice(finding)}", err=True),
+            lambda finding: echo(f"{text.when(finding)}  {text.notice(finding)}", err=True),
             least=self.least,
             whole=self.selecting.wanted is None,
         )
@@ -206,7 +207,7 @@ class Diagnosing:
             path = str(capture.source.path)
             read, blind = tally.sentence(capture), diagnosis.blind()
             for line in findings_markdown(path, found, blind, read=read, most=self.most):
-                click.echo(line)
+                echo(line)
         else:
             self._print_text(capture, tally, diagnosis, found)
 
@@ -220,17 +221,17 @@ class Diagnosing:
             files=self.reading.files,
             options=self.reading.options,
         )
-        click.echo(tally.sentence(capture))
+        echo(tally.sentence(capture))
         if tally.first is not None:
-            click.echo(text.span(tally.first, tally.last))
-            click.echo(f"\n{verdict(found)}")
-        for line in text.lines(found, self.most):
-            click.echo(line)
+            echo(text.span(tally.first, tally.last))
+            echo()
+            echo(verdict(found, faulty=bool(capture.faults)))
+        for line in capture.faults.whole(text.lines(found, self.most), "showing findings"):
+            echo(line)
         for line in text.blind(diagnosis.blind()):
-            click.echo(line)
+            echo(line)
 
     def _print_json(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
-        import msgspec
 
         from captures.exchanges import rfc3339
 
@@ -244,4 +245,4 @@ class Diagnosing:
             "findings": [each.to_json() for each in found],
             "blind": [{"rule": rule.name, "why": why} for rule, why in diagnosis.blind()],
         }
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)

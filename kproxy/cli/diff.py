@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends
+from kproxy.cli.common import early_ends
 from kproxy.cli.options import color_option, reading_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.times import Moment, resolve
 
@@ -70,7 +71,7 @@ def diff(files: tuple[str, ...], **options: Any) -> None:
     run = Diff(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(max(reading.exit_code(clean=run.clean) for reading in run.readings))
 
 
 class Diff:
@@ -113,7 +114,7 @@ class Diff:
             self._print_json(comparison)
         else:
             self._print(comparison)
-        sys.stdout.flush()
+        flush()
 
     def _of_captures(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
@@ -157,7 +158,7 @@ class Diff:
         from kproxy.cli.summary import Tally
 
         tally = Tally()
-        adds = [each.add for each in learners]
+        adds = [capture.faults.guarded(each.add, "learning what to compare") for each in learners]
         for exchange in reading.exchanges(reader, tally, f"reading {capture.source.path}"):
             for add in adds:
                 add(exchange)
@@ -165,10 +166,9 @@ class Diff:
 
     # ------------------------------------------------------------ what is shown
     def _print_json(self, comparison: Comparison) -> None:
-        import msgspec
 
         shape = {"captures": list(self.files), **comparison.to_json()}
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _print(self, comparison: Comparison) -> None:
         from kproxy.cli.diff_text import lines
@@ -176,4 +176,4 @@ class Diff:
         reading = self.readings[0]
         most = None if self.show_all else _MOST
         for line in lines(comparison, terminal_width(), most, reading.zone, color=self.color):
-            click.echo(line)
+            echo(line)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, with_progress
+from kproxy.cli.common import early_ends, with_progress
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def follow(arguments: tuple[str, ...], **options: Any) -> None:
     run = Follow(arguments, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Follow:
@@ -109,7 +110,7 @@ class Follow:
                 self._print_json(party, log)
             else:
                 self._print(party, log)
-        sys.stdout.flush()
+        flush()
 
     def _log(self, capture: Capture, party: Party) -> list[Line]:
         from captures.analysis.party.log import PartyLog, rows_of
@@ -119,10 +120,13 @@ class Follow:
         reader = ExchangeReader(capture, annotate=False, gist=False)
         log = PartyLog(party, capture, reader.knowledge.topic_name)
         tally = Tally()
+        add = capture.faults.guarded(log.add, "following it")
         for exchange in self._exchanges(reader, rows_of(capture, party).tolist(), tally):
-            log.add(exchange)
+            add(exchange)
+        nothing: list[Line] = []
+        lines = capture.faults.made(log.result, "telling what it did", nothing)
         self.clean = conclude(capture, tally)
-        return log.result()
+        return lines
 
     @staticmethod
     def _exchanges(reader: ExchangeReader, indexes: list[int], tally: Tally) -> Iterator[Exchange]:
@@ -158,15 +162,14 @@ class Follow:
 
         shown = log if self.show_all else without_repeats(log)
         text = FollowText(terminal_width(), self.reading.zone, self.reading.names, color=self.color)
-        for line in text.lines(party, shown):
-            click.echo(line)
+        for line in self.reading.faults.whole(text.lines(party, shown), "showing what it did"):
+            echo(line)
 
     def _print_json(self, party: Party, log: Iterable[Line]) -> None:
-        import msgspec
 
         head = {"what": "party", "captures": list(self.reading.files), **party.to_json()}
         for shape in (head, *(line.to_json() for line in log)):
-            sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+            echo_json(shape, wait=True)
 
     def _print_mermaid(self, capture: Capture, party: Party) -> None:
         import numpy as np
@@ -191,10 +194,11 @@ class Follow:
         diagram.add(capture, self._exchanges(reader, np.flatnonzero(mine).tolist(), tally))
         self.clean = conclude(capture, tally)
         if not tally.exchanges:
-            click.echo("sequenceDiagram\n    participant N as no exchange of it was seen")
+            echo("sequenceDiagram")
+            echo("    participant N as no exchange of it was seen")
             return
         for line in diagram.lines():
-            click.echo(line)
+            echo(line)
 
 
 def _question(

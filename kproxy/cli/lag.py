@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends
+from kproxy.cli.common import early_ends
 from kproxy.cli.group_option import chosen_groups, group_option
 from kproxy.cli.options import color_option, reading_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def lag(files: tuple[str, ...], **options: Any) -> None:
     run = Lag(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Lag:
@@ -74,20 +75,21 @@ class Lag:
         reader = ExchangeReader(capture, annotate=False, gist=False)
         stats = LagStats(reader.knowledge.topic_name)
         tally = Tally()
+        add = capture.faults.guarded(stats.add, "following offsets")
         for exchange in self.reading.exchanges(reader, tally, "following offsets"):
-            stats.add(exchange)
+            add(exchange)
+        nothing: list[LagRow] = []
+        rows = capture.faults.made(stats.result, "telling how far groups are behind", nothing)
         self.clean = conclude(capture, tally)
-        rows = stats.result()
         shown = chosen_groups(sorted({row.group for row in rows}), self.wanted)
         rows = [row for row in rows if row.group in shown]
         if self.as_json:
             self._print_json(rows, tally)
         else:
             self._print(rows, tally)
-        sys.stdout.flush()
+        flush()
 
     def _print_json(self, rows: list[LagRow], tally: Tally) -> None:
-        import msgspec
 
         from captures.analysis.lag import total
         from captures.exchanges import rfc3339
@@ -103,18 +105,18 @@ class Lag:
             ],
             "partitions": [row.to_json() for row in rows],
         }
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _print(self, rows: list[LagRow], tally: Tally) -> None:
         from kproxy.cli.lag_tables import lag_table
 
         if not rows:
-            click.echo("No lag to be told: no group committed, looked up or fetched an offset.")
+            echo("No lag to be told: no group committed, looked up or fetched an offset.")
         width = terminal_width()
         limit = None if self.show_all else _ROWS
         for index, (_, mine) in enumerate(groupby(rows, lambda row: row.group)):
             if index:
-                click.echo()
+                echo()
             table = lag_table(list(mine), tally.last, self.reading.zone, picture=width is not None)
             for line in table.lines(width, limit, color=self.color):
-                click.echo(line)
+                echo(line)

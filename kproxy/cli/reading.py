@@ -9,13 +9,20 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
-import click
-
-from kproxy.cli.common import keylog_option, names_of, opened_capture, read_to_the_end, with_progress
+from kproxy.cli.common import (
+    EXIT_INCOMPLETE,
+    keylog_option,
+    names_of,
+    opened_capture,
+    read_to_the_end,
+    with_progress,
+)
+from kproxy.cli.printing import echo
 from kproxy.cli.times import resolve
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.faults import Faults
     from kproxy.cli.summary import Tally
 
 
@@ -48,6 +55,7 @@ class Reading:
         self.zone: tzinfo | None = UTC if utc else None
         self._keylog = keylog_option(keylog, growing=follow or "-" in files)
         self.names = names_of(hosts)
+        self._opened: list[Capture] = []
         self._align_clocks = align_clocks
         self._spool = spool
         self.options = [
@@ -69,7 +77,7 @@ class Reading:
 
         :raises CaptureError: if there is nothing that can be read
         """
-        return opened_capture(
+        capture = opened_capture(
             self.files,
             self._keylog,
             self.names,
@@ -77,6 +85,22 @@ class Reading:
             follow=self._follow,
             spool=self._spool,
         )
+        self._opened.append(capture)
+        return capture
+
+    @property
+    def faults(self) -> Faults:
+        """Faults that the capture that was opened last has brought out."""
+        return self._opened[-1].faults
+
+    def exit_code(self, *, clean: bool) -> int:
+        """Tell of faults that were not told yet, such as some of showing what was found; return the exit code.
+
+        :param clean: whether all else was read and decoded
+        """
+        for capture in self._opened:
+            tell_faults(capture)
+        return 0 if clean and not any(capture.faults for capture in self._opened) else EXIT_INCOMPLETE
 
     def exchanges(self, reader: ExchangeReader, tally: Tally, label: str) -> Iterator[Exchange]:
         """Yield all exchanges, counted, with a progress bar where they are many."""
@@ -105,7 +129,14 @@ def tell_notes(capture: Capture) -> None:
     from kproxy.cli.summary import notes
 
     for note in notes(capture):
-        click.echo(f"kproxy: {note}", err=True)
+        echo(f"kproxy: {note}", err=True)
+    tell_faults(capture)
+
+
+def tell_faults(capture: Capture) -> None:
+    """Say on standard error which faults of ours have come up that were not told yet."""
+    for line in capture.faults.news():
+        echo(f"kproxy: {line}", err=True)
 
 
 def conclude_unread(capture: Capture) -> bool:
@@ -119,7 +150,7 @@ def conclude_unread(capture: Capture) -> bool:
     orphans = np.count_nonzero(capture.table.column("flags") & np.uint16(Flag.ORPHAN))
     clean = Tally(exchanges=len(capture.table), orphans=int(orphans)).clean(capture)
     if not clean:
-        click.echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
+        echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
     return clean
 
 
@@ -133,5 +164,5 @@ def conclude(capture: Capture, tally: Tally, *, told: bool = False) -> bool:
     tell_notes(capture)
     clean = tally.clean(capture)
     if not clean and not told:
-        click.echo(f"kproxy: {tally.sentence(capture)}", err=True)
+        echo(f"kproxy: {tally.sentence(capture)}", err=True)
     return clean

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from captures import private
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
 from kproxy.cli.output import refuse_to_overwrite
+from kproxy.cli.printing import echo
 from kproxy.cli.ui import config_option, no_ui_option
 
 if TYPE_CHECKING:
@@ -164,7 +166,7 @@ def sniff(
     except CaptureFilterError as error:
         raise click.UsageError(str(error)) from None
     except (DeviceError, PrivilegeError) as error:
-        click.echo(f"kproxy: {error}", err=True)
+        echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
 
     from kproxy.cli.sniffing import Sniffing
@@ -201,7 +203,7 @@ def _list_interfaces() -> None:
 
     for number, interface in enumerate(interfaces(), 1):
         about = f"  ({interface.about})" if interface.about else ""
-        click.echo(f"{number}. {interface.name}{about}")
+        echo(f"{number}. {interface.name}{about}")
 
 
 def _settings(
@@ -288,12 +290,12 @@ def _device(settings: Settings) -> Device:
     try:
         device = open_device(settings)
     except NotPermittedError as error:
-        click.echo(
-            f"kproxy: {error}\n{advice(settings.interface, settings.expression, _command())}", err=True
-        )
+        echo(f"kproxy: {error}", err=True)
+        for line in advice(settings.interface, settings.expression, _command()).splitlines():
+            echo(line, err=True)
         sys.exit(EXIT_UNREADABLE)
     if device.warning:
-        click.echo(f"kproxy: {settings.interface}: {device.warning}", err=True)
+        echo(f"kproxy: {settings.interface}: {device.warning}", err=True)
     return device
 
 
@@ -312,7 +314,7 @@ def _output(write: str | None, user: User | None) -> tuple[BinaryIO, Path] | Non
         return os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0), Path("standard output")
     path = Path(write)
     try:
-        return path.open("w+b", buffering=0), path
+        return os.fdopen(private.opened(path, os.O_RDWR | os.O_TRUNC), "w+b", buffering=0), path
     except OSError as error:
         who = (
             f" for {user.name}, whom kproxy became once the interface was open; -Z chooses another user"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, with_progress
+from kproxy.cli.common import early_ends, filter_option, with_progress
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, tell_notes, terminal_width
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.times import clock, zone_name
@@ -81,7 +83,7 @@ def stats(files: tuple[str, ...], **options: Any) -> None:
     run = Stats(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Stats:
@@ -151,7 +153,7 @@ class Stats:
             self._print_json(capture, tally, rows)
         else:
             self._print_tables(capture, tally, rows)
-        sys.stdout.flush()
+        flush()
 
     # ------------------------------------------------------------ adding up
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
@@ -167,9 +169,11 @@ class Stats:
             "throttle": self.throttling.add,
             "latency": self.shares.add,
         }
-        adding = [tally.add, *(by_table[table] for table in self.tables)]
+        guarded = capture.faults.guarded
+        adding = [guarded(by_table[table], f"the table {table}") for table in self.tables]
         exchanges = self.selecting.exchanges(capture, self._reader)
         for exchange in with_progress(exchanges, lambda each: each.number, len(self._reader), "adding up"):
+            tally.add(exchange)
             for add in adding:
                 add(exchange)
 
@@ -198,7 +202,6 @@ class Stats:
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges))
 
     def _print_json(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
-        import msgspec
 
         from captures.exchanges import rfc3339
 
@@ -221,8 +224,9 @@ class Stats:
         }
         for table in self.tables:
             name, rows = made[table]
-            shape[name] = rows()
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+            nothing: list[Any] = []
+            shape[name] = capture.faults.made(rows, f"the table {table}", nothing)
+        echo_json(shape, wait=True)
 
     def _names_met(self, capture: Capture) -> dict[str, list[str]]:
         """Return the names of addresses in the capture, of those that have any."""
@@ -238,18 +242,22 @@ class Stats:
         limit = None if self.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
         if not self.quick:
             zone = self.reading.zone
-            click.echo(tally.sentence(capture))
+            echo(tally.sentence(capture))
             if tally.first is not None:
                 begin, end = clock(tally.first, zone), clock(tally.last, zone)
-                click.echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
+                echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
         for name in self.tables:
-            table = self._table(name, connections)
+            made = partial(self._table, name, connections)
+            table = capture.faults.made(made, f"the table {name}", None)
+            if table is None:
+                continue
             if table.rows:
-                click.echo()
+                echo()
                 for line in table.lines(width, limit, color=self.color):
-                    click.echo(line)
+                    echo(line)
             elif not self.overview:
-                click.echo(f"\n{table.title}: none")
+                echo()
+                echo(f"{table.title}: none")
 
     def _table(self, name: str, connections: list[ConnectionRow]) -> Table:
         from kproxy.cli import stats_tables as tables

@@ -11,8 +11,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.filters.live import LiveFilter
 from captures.live.capture import GrowingCapture
@@ -22,8 +20,10 @@ from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.cli.common import filter_option, keylog_option, names_of
 from kproxy.cli.lines import request_text, response_text
+from kproxy.cli.printing import echo, flush
+from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import Showing, flush
+from kproxy.cli.showing import Showing
 from kproxy.cli.summary import Tally, notes
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Watching:
         if self._quiet:
             deque(exchanges, maxlen=0)
         else:
-            self.showing.show(exchanges, live=True)
+            self.showing.show(exchanges, capture.faults, live=True)
         capture.source.stop()
         flush()
         return tally
@@ -114,11 +114,18 @@ class Watching:
         """Return what looks at every exchange, shown or not."""
         self._reader = reader
         kept = LiveFilter(self._keep, reader)
+        guarded = reader.capture.faults.guarded
+        look_at = guarded(self._look, "counting it for metrics")
 
-        def look(exchange: Exchange) -> None:
-            self._look(exchange)
+        def keep(exchange: Exchange) -> None:
             if self._keep is not None and self._match is not None and kept.fits(exchange):
                 self._match(match_of(exchange))
+
+        keep_it = guarded(keep, "the flight recorder")
+
+        def look(exchange: Exchange) -> None:
+            look_at(exchange)
+            keep_it(exchange)
 
         return look
 
@@ -153,13 +160,14 @@ class Watching:
         :param before_closing: called between the two
         """
         for note in notes(capture):
-            click.echo(f"kproxy: {note}", err=True)
+            echo(f"kproxy: {note}", err=True)
         before_closing()
         if self._diagnosis is not None:
             self._diagnosis.conclude()
+        tell_faults(capture)
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json
-            click.echo(tally.sentence(capture), err=not to_terminal)
+            echo(tally.sentence(capture), err=not to_terminal)
         return tally.clean(capture)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.message import Message
 from textual.widget import Widget
+
+from captures.filters.regex import TextRegex
+from kproxy.tui.session.engine import ClosedError
 
 if TYPE_CHECKING:
     from kproxy.tui.session import Session
@@ -59,6 +61,15 @@ class View(Widget):
     async def refresh_data(self) -> None:
         """Show what has changed; called when the view is shown, and now and then as long as something changes."""
 
+    async def renew(self) -> None:
+        """Do :meth:`refresh_data`. A fault of ours in it is told, and leaves the view as it was and all else usable."""
+        try:
+            await self.refresh_data()
+        except ClosedError:
+            return  # the session ends, and the screen with it
+        except Exception as error:
+            self.session.contain(error, f"the view {self.view_name}")
+
     def state(self) -> tuple[Hashable, ...]:
         """Return what changes when there is something new to show."""
         return (self.session.status.version,)
@@ -70,6 +81,6 @@ class View(Widget):
                 widget.focus()
                 return
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next text that matches; return whether there is one."""
         return False

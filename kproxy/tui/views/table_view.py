@@ -6,9 +6,7 @@ that runs in the engine's thread; the event loop only hands it to the widgets.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic
 
@@ -19,8 +17,9 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from captures.filters.regex import TextRegex
+from dissectors.printable import printable
 from kproxy.cli.tables import Column
-from kproxy.tui.safe import clean
 from kproxy.tui.session.access import Access
 from kproxy.tui.session.engine import ClosedError
 from kproxy.tui.session.folding import F
@@ -73,7 +72,7 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
 
 
 def _styled(cell: AnyCell) -> Content:
-    return Content.styled(clean(text_of(cell)), _STYLES[role_of(cell)])
+    return Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)])
 
 
 class TableView(View, Generic[F]):
@@ -146,7 +145,7 @@ class TableView(View, Generic[F]):
 
     def show_detail(self, found: Detail | None) -> None:
         """Show what there is to say about the selected row."""
-        self._detail.border_title = Content("" if found is None else clean(found.title))
+        self._detail.border_title = Content("" if found is None else printable(found.title))
         self._text.update(Content("") if found is None else found.text)
         for place, table in enumerate(self._details):
             rows = () if found is None else found.tables[place]
@@ -175,10 +174,9 @@ class TableView(View, Generic[F]):
         return (self.session.status.version, self._folding.version)
 
     async def refresh_data(self) -> None:
-        with suppress(ClosedError):  # the session ends, and the screen with it
-            self._table.set_rows(await self._folding.read(self.rows))
-            self._detail.border_subtitle = self._counted()
-            await self._show_detail()
+        self._table.set_rows(await self._folding.read(self.rows))
+        self._detail.border_subtitle = self._counted()
+        await self._show_detail()
 
     def _counted(self) -> str:
         progress = self._folding.progress
@@ -196,8 +194,12 @@ class TableView(View, Generic[F]):
 
     @work(exclusive=True, group="detail")
     async def _look_closer(self) -> None:
-        with suppress(ClosedError):
+        try:
             await self._show_detail()
+        except ClosedError:
+            return  # the session ends, and the screen with it
+        except Exception as error:
+            self.session.contain(error, f"the details of the view {self.view_name}")
 
     # ------------------------------------------------------------ what the user does
     def on_resize(self, event: events.Resize) -> None:
@@ -221,6 +223,6 @@ class TableView(View, Generic[F]):
         else:
             self.post_message(self.Narrow(row.leads_to))
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         focused = next((table for table in self._details if table.has_focus), self._table)
         return focused.search(pattern, forward=forward)

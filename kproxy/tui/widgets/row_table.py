@@ -12,7 +12,6 @@ that is empty all the way down is not shown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Sequence
 from operator import is_
 from typing import ClassVar
@@ -25,9 +24,11 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from captures.filters.regex import TextRegex
+from dissectors.printable import printable
 from kproxy.cli.tables import GAP, Column, fitted
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.safe import clean, fit
+from kproxy.tui.safe import fit
 from kproxy.tui.widgets.selectable import SelectableLines
 from kproxy.tui.widgets.table_rows import INDENT, Line, Lines, Order, Role, Row, role_of, text_of
 
@@ -168,7 +169,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         self._arrange()
         self._show_cursor()
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next row in which a pattern is found, unfolding what it is in; return whether there is one."""
         every = Lines(self._rows, self.order, {row.key for row in self._rows})
         count = len(every)
@@ -179,7 +180,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         for distance in range(1, count + 1):
             place = (here + step * distance) % count
             line = every[place]
-            if pattern.search(line.row.text()):
+            if pattern.found(line.row.text()):
                 if line.depth:
                     self._unfolded.add(
                         next(each.row.key for each in _upwards(every, place) if not each.depth)
@@ -262,7 +263,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         elif place < len(self._lines):
             strip, at = self._line(place), place + 1
         elif y == 1:
-            strip, at = Strip([Segment(f" {clean(self.empty)}", self._style(Role.MUTED))]), 1
+            strip, at = Strip([Segment(f" {printable(self.empty)}", self._style(Role.MUTED))]), 1
         else:
             return Strip.blank(self.size.width, style)
         strip = self.selectable(strip, at)
