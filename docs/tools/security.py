@@ -36,7 +36,11 @@ def write(part: str, entry: Mapping[str, Any]) -> None:
 
 def tables(book: Book) -> dict[str, str]:
     """Return the tables of the page, by the names at their places."""
-    return {"files": "\n\n".join(_files(book["files"])), "live": "\n\n".join(_live(book["live"]))}
+    parts = {"files": _files, "live": _live}
+    return {
+        name: "\n\n".join(told(book[name])) if name in book else "Not measured yet."
+        for name, told in parts.items()
+    }
 
 
 def _files(entry: Mapping[str, Any]) -> Iterator[str]:

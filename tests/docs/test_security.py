@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import re
 from functools import cache
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from docs.build import DOCS
 from docs.tools import security
 from tests.lanes.hostile.collection import ATTACKS
-from tests.lanes.hostile.gate import COMMANDS
 
 ROOT = DOCS.parent
 TEXT = (DOCS / security.PAGE).read_text()
@@ -46,37 +44,82 @@ def test_promises_are_found() -> None:
     assert all(len(row) == 2 for row in ROWS)
 
 
-def book() -> dict[str, Any]:
-    return copy.deepcopy(security.load())
+def took(seconds: float, memory: int, code: int = 0) -> dict[str, float]:
+    return {"seconds": seconds, "memory": memory << 20, "code": code}
 
 
-def test_the_whole_collection_was_measured() -> None:
-    files = book()["files"]
-    assert files["files"].keys() == {attack.name + attack.suffix for attack in ATTACKS.values()}
-    assert files["commands"] == len(COMMANDS)
-    assert {name: each["about"] for name, each in files["files"].items()} == {
-        attack.name + attack.suffix: attack.about for attack in ATTACKS.values()
+def book(*failed: list[str], tshark: dict[str, float] | None = None) -> dict[str, Any]:
+    """What both lanes write."""
+    measured = {
+        "began": "2026-11-23T03:00:00Z",
+        "load": 0.5,
+        "command": "python -m tests.lanes.hostile --write",
+        "commit": "0123456789ab",
+        "machine": {"cores": "2", "processor": "Some CPU", "Python": "CPython 3.11.7"},
+    }
+    file = {
+        "about": "what it attacks",
+        "bytes": 3_700_000,
+        "kproxy": took(0.8, 90),
+        "tshark": tshark or took(0.14, 162),
+        "slowest": [2.5, "diff"],
+        "largest": [300 << 20, "tables, report"],
+        "failed": list(failed),
+    }
+    gate = {
+        "scale": 1.0,
+        "bounds": {"seconds": 30, "memory": 1 << 30},
+        "commands": 42,
+        "runs": 42,
+        "patience": 60,
+    }
+    attack = {
+        "name": "a rule",
+        "about": "a|b",
+        "waited": 0.5,
+        "without": 0.25,
+        "memory": 60,
+        "ports": 2,
+        "failed": "",
+    }
+    return {
+        "files": measured | gate | {"tshark": "4.0.17", "files": {"overlaps.pcap": file}},
+        "live": measured | {"attacks": [attack]},
     }
 
 
+def test_figures() -> None:
+    told = security.tables(book())
+    assert (
+        "| `overlaps.pcap` | what it attacks | 3.7 | 0.80, 90 | 0.14, 162 | 2.5 (diff) | 300 (tables, report) |"
+        in told["files"]
+    )
+    assert (
+        "1 files, 42 commands on each: 42 runs with 30 s of the processor and 1,024 MiB, none of"
+        in told["files"]
+    )
+    assert "| a rule | a\\|b | 500 | 250 | 60 | 2 |" in told["live"]
+
+
 def test_what_failed_is_told() -> None:
-    told = book()
-    some = next(iter(told["files"]["files"].values()))
-    for each in told["files"]["files"].values():
-        each["failed"] = []
-    assert "none of which failed" in security.tables(told)["files"]
-    some["failed"] = [["stats", "over 30 s of the processor"]]
-    table = security.tables(told)["files"]
+    table = security.tables(book(["stats", "over 30 s of the processor"]))["files"]
     assert "1 of which failed" in table
-    assert "| stats | over 30 s of the processor |" in table
+    assert "| overlaps.pcap | stats | over 30 s of the processor |" in table
 
 
 def test_a_reader_that_was_ended_is_told() -> None:
-    told = book()
-    name, some = next(iter(told["files"]["files"].items()))
-    some["tshark"] = {"seconds": 60.2, "memory": 1 << 30, "code": 137}
-    [row] = [line for line in security.tables(told)["files"].splitlines() if line.startswith(f"| `{name}` ")]
-    assert "ended after 60 s, 1,024" in row
+    table = security.tables(book(tshark=took(60.2, 1024, 137)))["files"]
+    assert "| ended after 60 s, 1,024 |" in table
+
+
+def test_what_was_not_measured_is_told() -> None:
+    assert security.tables({}) == {"files": "Not measured yet.", "live": "Not measured yet."}
+
+
+def test_files_that_were_measured_are_those_of_the_collection() -> None:
+    measured = security.load().get("files", {}).get("files", {})
+    there = {attack.path(DOCS).name: attack.about for attack in ATTACKS.values()}
+    assert {name: file["about"] for name, file in measured.items()} == (there if measured else {})
 
 
 def test_a_part_replaces_its_own_alone(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

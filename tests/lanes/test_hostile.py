@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from hashlib import sha256
@@ -166,7 +165,3 @@ def test_what_is_felt_beside_the_proxy_is_not_its_doing() -> None:
     assert Felt(5.0, 4.5, 100, 10).wrong(bounds) == ""
     assert Felt(5.0, 0.5, 101, 11).wrong(bounds) == "others waited 5.00 s, 101 MiB, 11 ports"
     assert Felt(0.1, 0.1, 50, 2, "timed out").wrong(bounds) == "timed out"
-
-
-def test_the_book_is_json() -> None:
-    assert json.loads((ROOT / "docs" / "hostile.json").read_text()).keys() == {"files", "live"}
