@@ -35,6 +35,9 @@ _TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
 _MAX_SECRETS = 64 << 20
 _NEW_SPAN = 1 << 16
 
+_LATEST = (1 << 62) // 1_000_000_000
+"""Seconds since the epoch, in 2116: later than any time of a pcap file, and half of what 64 bits hold of nanoseconds."""
+
 # option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
 _COMMENT = 1
 _IF_NAME, _IF_DESCRIPTION, _IF_RESOLUTION, _IF_OFFSET = 2, 3, 9, 14
@@ -211,7 +214,10 @@ class PcapngFormat:
         return np.array(lengths, np.int64)[np.minimum(interface, len(lengths) - 1)]
 
     def _times(self, ticks: np.ndarray, interface: Int64s) -> Int64s:
-        """Nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface."""
+        """Nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface.
+
+        A time that no packet can have is not known: 0, as that of a simple packet. Differences of all others fit.
+        """
         time = np.zeros(len(ticks), np.int64)
         for number in np.flatnonzero(np.bincount(interface + 1)) - 1:
             clock = self.interfaces[number] if number >= 0 else Interface(0)
@@ -223,7 +229,9 @@ class PcapngFormat:
                 nanoseconds = rest.astype(np.int64) * (1_000_000_000 // clock.units)
             else:  # finer than a nanosecond, or a power of two: exact to a nanosecond or two
                 nanoseconds = (rest.astype(np.float64) * (1e9 / clock.units)).astype(np.int64)
-            time[mine] = (seconds + clock.offset) * 1_000_000_000 + nanoseconds
+            about = seconds + float(clock.offset)  # which no offset can make overflow
+            known = (about >= 0) & (about < _LATEST)
+            time[mine] = np.where(known, (seconds + clock.offset) * 1_000_000_000 + nanoseconds, 0)
         return time
 
     def _other(self, kind: int, block: bytes) -> None:

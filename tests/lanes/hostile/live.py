@@ -48,7 +48,7 @@ _AT_MOST_S = 60
 class Bounds(NamedTuple):
     """What may come of an attack: seconds that others wait, MiB of the process that forwards, ports listened on."""
 
-    waits: float = 1.0
+    waits: float = 3.0
     memory: int = 512
     ports: int = 1_000
 
