@@ -36,7 +36,7 @@ _MAX_SECRETS = 64 << 20
 _NEW_SPAN = 1 << 16
 
 _LATEST = (1 << 62) // 1_000_000_000
-"""Seconds since the epoch, in 2116: later than any time of a pcap file, and half of what 64 bits hold of nanoseconds."""
+"""Seconds since the epoch, in 2116: later than any time of a pcap file; half of what 64 bits hold of nanoseconds."""
 
 # option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
 _COMMENT = 1

@@ -75,6 +75,8 @@ def main(arguments, **_):
         print("client \\x9b2J")
     if how == "says escapes":
         print("kproxy: \\x07", file=sys.stderr)
+    if how == "gets over it":
+        print("kproxy: this is a fault of kproxy: what failed is left out", file=sys.stderr)
     if how == "leaves":
         if os.fork() == 0:
             time.sleep(900)
@@ -105,6 +107,7 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
         "escapes": r"prints control characters: b'\x1b'",
         "escapes in C1": r"prints control characters: b'\xc2\x9b'",
         "says escapes": r"prints control characters: b'\x07'",
+        "gets over it": "a fault that it got over: kproxy: this is a fault of kproxy: what failed is left out",
         "leaves": "",
         "talks": "",
         "is incomplete": "",

@@ -7,6 +7,7 @@ imported. No thread may run here, and nothing is run here but imports, so that a
 A run fails where it ends otherwise than a command may:
 
 * by a traceback, or a signal, or an exit code that is not documented
+* by an error of kproxy's own, though it was contained and told: it is to be mended
 * because it takes more processor time, more memory, or very much more time by the clock than it may
 * because what it prints has control characters, which a terminal would obey
 """
@@ -17,6 +18,7 @@ import fcntl
 import gc
 import importlib
 import os
+import re
 import resource
 import selectors
 import shutil
@@ -52,6 +54,8 @@ _F_SETPIPE_SZ = 1031
 _KEPT, _SHOWN, _LINE = 1 << 16, 4_000, 200
 """Characters of what a run says on standard error: held, shown of it, and of its last line."""
 _TRACEBACK = b"Traceback (most recent call last)"
+#: what a command says of an error of its own that it got over (captures.faults)
+_FAULT = re.compile(rb"\bfaults? of kproxy\b")
 #: what may stand in a line of output; of what is behind ASCII, UTF-8 has these bytes in other characters too
 _HARMLESS = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\n\t"})
 _C1 = tuple(chr(code).encode() for code in range(0x80, 0xA0))
@@ -347,6 +351,9 @@ class _Gate:
             return running.broken
         if _TRACEBACK in running.tail:
             return "traceback: " + running.tail.decode(errors="replace").strip().splitlines()[-1][:_LINE]
+        if _FAULT.search(running.tail):
+            lines = running.tail.decode(errors="replace").splitlines()
+            return "a fault that it got over: " + next(line for line in lines if "kproxy" in line)[:_LINE]
         if seconds > self._bounds.seconds or code == -signal.SIGXCPU:
             return f"over {self._bounds.seconds} s of the processor"
         if memory > self._bounds.memory:
