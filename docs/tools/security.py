@@ -1,7 +1,8 @@
 """The tables of docs/security.md: what hostile files and clients cost. Made from ``hostile.json`` and nothing else.
 
-That file is written by ``python -m tests.lanes.hostile --write`` (``files``) and ``python -m tests.lanes.hostile.live
---write`` (``live``), which also say when, where and of which commit; each replaces its own part.
+That file is written by ``python -m tests.lanes.hostile --write`` (``gate``), ``python -m tests.lanes.hostile.beside
+--write`` (``readers``) and ``python -m tests.lanes.hostile.live --write`` (``live``), which also say when, where and of
+which commit; each replaces its own part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ DOCS = Path(__file__).parent.parent
 RESULTS = DOCS / "hostile.json"
 PAGE = "security.md"
 
-#: ``files`` and ``live``, each with ``began``, ``commit``, ``machine`` and what it found
+#: ``gate``, ``readers`` and ``live``, each with ``began``, ``commit``, ``machine`` and what it found
 Book = dict[str, Any]
 
 _MIB = 1 << 20
@@ -36,55 +37,61 @@ def write(part: str, entry: Mapping[str, Any]) -> None:
 
 def tables(book: Book) -> dict[str, str]:
     """Return the tables of the page, by the names at their places."""
-    parts = {"files": _files, "live": _live}
+    parts = {"readers": _readers, "gate": _gate, "live": _live}
     return {
         name: "\n\n".join(told(book[name])) if name in book else "Not measured yet."
         for name, told in parts.items()
     }
 
 
-def _files(entry: Mapping[str, Any]) -> Iterator[str]:
-    files = entry["files"]
-    failed = [(name, *each) for name, file in files.items() for each in file["failed"]]
-    bounds = entry["bounds"]
-    size = "" if entry["scale"] == 1 else f", made at {entry['scale']:g} of their size"
+def _readers(entry: Mapping[str, Any]) -> Iterator[str]:
+    patience = entry["patience"]
     yield (
-        f"{_measured(entry)} {len(files)} files{size}, {entry['commands']} commands on each: {entry['runs']:,} runs "
+        f"{_measured(entry)} Either program makes the table that `kproxy read` prints, tshark {entry['tshark']} by "
+        f"`-T fields`; either is ended after {patience} s."
+    )
+    head = ("file", "attacks by", "MB", "kproxy: s, MiB", "tshark: s, MiB")
+    yield _table(
+        head,
+        (
+            (
+                f"`{name}`",
+                file["about"],
+                f"{file['bytes'] / _MB:,.1f}" if file["bytes"] >= _MB / 10 else f"{file['bytes'] / _MB:.4f}",
+                _took(file["kproxy"]),
+                _took(file["tshark"]),
+            )
+            for name, file in entry["files"].items()
+        ),
+    )
+
+
+def _gate(entry: Mapping[str, Any]) -> Iterator[str]:
+    files, bounds = entry["files"], entry["bounds"]
+    failed = [(f"`{name}`", *each) for name, file in files.items() for each in file["failed"]]
+    size = "in full size" if entry["scale"] == 1 else f"made at {entry['scale']:g} of their size"
+    yield (
+        f"{_measured(entry)} {len(files)} files {size}, {entry['commands']} commands on each: {entry['runs']:,} runs "
         f"with {bounds['seconds']} s of the processor and {bounds['memory'] // _MIB:,} MiB, "
-        f"{len(failed) or 'none'} of which failed. tshark is {entry['tshark']}, reading the table that "
-        f"`kproxy read` prints; either is ended after {entry['patience']} s."
+        f"{len(failed) or 'none'} of which failed."
     )
-    head = (
-        "file",
-        "attacks by",
-        "MB",
-        "kproxy read: s, MiB",
-        "tshark: s, MiB",
-        "slowest command: s",
-        "largest command: MiB",
+    yield _table(
+        ("file", "slowest command: s", "largest command: MiB"),
+        (
+            (
+                f"`{name}`",
+                f"{file['slowest'][0]:.1f} ({file['slowest'][1]})",
+                f"{file['largest'][0] / _MIB:,.0f} ({file['largest'][1]})",
+            )
+            for name, file in files.items()
+        ),
     )
-    yield _table(head, (_file(name, file, entry["patience"]) for name, file in files.items()))
     if failed:
         yield "These runs failed:"
         yield _table(("file", "command", "how"), failed)
 
 
-def _file(name: str, file: Mapping[str, Any], patience: int) -> tuple[str, ...]:
-    (seconds, slowest), (memory, largest) = file["slowest"], file["largest"]
-    return (
-        f"`{name}`",
-        file["about"],
-        f"{file['bytes'] / _MB:,.1f}" if file["bytes"] >= _MB / 10 else f"{file['bytes'] / _MB:.4f}",
-        _took(file["kproxy"], patience),
-        _took(file["tshark"], patience),
-        f"{seconds:.1f} ({slowest})",
-        f"{memory / _MIB:,.0f} ({largest})",
-    )
-
-
-def _took(took: Mapping[str, Any] | None, patience: int) -> str:
-    if took is None:
-        return "not installed"
+def _took(took: Mapping[str, Any]) -> str:
     if took["code"] < 0 or took["code"] > 127:
         return f"ended after {took['seconds']:.0f} s, {took['memory'] / _MIB:,.0f}"
     return f"{took['seconds']:.2f}, {took['memory'] / _MIB:,.0f}"

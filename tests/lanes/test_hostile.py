@@ -142,11 +142,12 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1,000 bytes; at most   3.00 s (stats), 200 MiB (read); exit codes 0, 1" in printed
     assert "KeyError: 3" in printed
     assert "2 runs on 1 files, 4 s: 1 failed" in printed
-    assert table.summary("a.pcap") == {
+    file = {
         "slowest": [3.0, "stats"],
         "largest": [200 << 20, "read"],
         "failed": [["stats", "traceback: KeyError"]],
     }
+    assert table.told() == {"runs": 2, "files": {"a.pcap": file}}
 
 
 def test_names_that_there_are_not() -> None:

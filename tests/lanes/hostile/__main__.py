@@ -4,7 +4,7 @@
     python -m tests.lanes.hostile 'overlaps*' fragments --commands 'read*' --jobs 2
     python -m tests.lanes.hostile --scale 0.01 --short   # small files of the same kinds, fewer commands: the gate's
     python -m tests.lanes.hostile --make DIR             # the files, to be used elsewhere
-    python -m tests.lanes.hostile --write                # and tshark beside kproxy; the figures of docs/security.md
+    python -m tests.lanes.hostile --write                # and brings the figures of docs/security.md up to date
 
 The exit code is 1 if a run failed: by a traceback, a signal, an exit code that is not documented, more processor time
 or memory than it may take, control characters in what it prints.
@@ -12,10 +12,8 @@ or memory than it may take, control characters in what it prints.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
-import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -26,10 +24,10 @@ from typing import Any, TypeVar
 
 import click
 
-from benchmarks.machine import version_of
 from docs import generate
 from docs.tools import security
 from tests.lanes.hostile import beside, gate
+from tests.lanes.hostile.attack import written
 from tests.lanes.hostile.collection import ATTACKS, Attack
 from tests.lanes.hostile.gate import COMMANDS, MIB, Bounds, Outcome
 
@@ -55,7 +53,7 @@ _SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and cha
     "--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Keep the files there."
 )
 @click.option("--all", "whole", is_flag=True, help="Show every run, not only the dearest ones of each file.")
-@click.option("--write", is_flag=True, help="Run tshark too, and bring docs/security.md up to date.")
+@click.option("--write", is_flag=True, help="Bring docs/security.md up to date.")
 @click.option(
     "--list", "listed", is_flag=True, help="List the files and what they attack, the commands, and end."
 )
@@ -84,7 +82,7 @@ def main(
     if make is not None:
         make.mkdir(parents=True, exist_ok=True)
         for attack in chosen:
-            path = _written(attack, make, scale)
+            path = written(attack, make, scale)
             click.echo(f"{path.stat().st_size:14,}  {path.name:32}{attack.about}")
         return
     with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="hostile-files-") as place:
@@ -94,14 +92,11 @@ def main(
             made.done(outcome.file)
             table.add(outcome)
         table.finish()
-        if write:
-            told = entry | {
-                "scale": scale,
-                "bounds": {"seconds": seconds, "memory": memory * MIB},
-                "commands": len(run),
-            }
-            security.write("files", told | _beside(chosen, Path(place), scale, table))
-            generate.main()
+    if write:
+        bounds = {"seconds": seconds, "memory": memory * MIB}
+        told = {"scale": scale, "bounds": bounds, "commands": len(run), **table.told()}
+        security.write("gate", entry | told)
+        generate.main()
     sys.exit(bool(table.failures()))
 
 
@@ -112,49 +107,6 @@ def _chosen(there: Mapping[str, T], patterns: Sequence[str], what: str) -> dict[
             raise click.UsageError(f"no {what} is called {pattern}: --list tells all")
     fits = patterns or ("*",)
     return {name: each for name, each in there.items() if any(fnmatchcase(name, one) for one in fits)}
-
-
-def _written(attack: Attack, folder: Path, scale: float) -> Path:
-    """Make a file in a process of its own: the gate's runs are forked from this one, which has to stay small."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            attack.write(folder, scale)
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    if status:
-        raise click.ClickException(f"{attack.name} could not be made")
-    return attack.path(folder)
-
-
-def _beside(attacks: Sequence[Attack], folder: Path, scale: float, table: Table) -> dict[str, Any]:
-    """Return what both readers take for each file, beside what came of all commands."""
-    files, version = {}, version_of("tshark")
-    for attack in attacks:
-        path = attack.path(folder)
-        there = path.exists()
-        size = (path if there else _written(attack, folder, scale)).stat().st_size
-        ours, theirs = beside.kproxy(path), beside.tshark(path)
-        click.echo(
-            f"{path.name:30}kproxy {ours.seconds:6.2f} s {ours.memory / MIB:6,.0f} MiB, "
-            f"tshark {theirs.seconds:6.2f} s {theirs.memory / MIB:6,.0f} MiB"
-        )
-        files[path.name] = {
-            "about": attack.about,
-            "bytes": size,
-            "kproxy": ours._asdict(),
-            "tshark": theirs._asdict(),
-            **table.summary(path.name),
-        }
-        if not there:
-            path.unlink()
-    runs = sum(map(len, table.outcomes.values()))
-    return {"files": files, "tshark": version, "patience": beside.SECONDS, "runs": runs}
 
 
 class _Files:
@@ -179,7 +131,7 @@ class _Files:
         for attack in self._attacks:
             path = attack.path(self._folder)
             if not (self._kept and path.exists()):
-                _written(attack, self._folder, self._scale)
+                written(attack, self._folder, self._scale)
             self.sizes[path.name] = path.stat().st_size
             yield path
 
@@ -217,15 +169,17 @@ class Table:
                 f"({slow.command}), {large.memory / MIB:,.0f} MiB ({large.command}); exit codes {codes}"
             )
 
-    def summary(self, file: str) -> dict[str, Any]:
-        """Return the dearest runs of a file, and those that failed."""
-        runs = self.outcomes[file]
-        slow, large = (max(runs, key=attrgetter(what)) for what in ("seconds", "memory"))
-        return {
-            "slowest": [slow.seconds, slow.command],
-            "largest": [large.memory, large.command],
-            "failed": [[each.command, each.failure] for each in runs if each.failure],
-        }
+    def told(self) -> dict[str, Any]:
+        """Return how many runs there were, and the dearest and the failed ones of each file."""
+        files = {}
+        for file, runs in self.outcomes.items():
+            slow, large = (max(runs, key=attrgetter(what)) for what in ("seconds", "memory"))
+            files[file] = {
+                "slowest": [slow.seconds, slow.command],
+                "largest": [large.memory, large.command],
+                "failed": [[each.command, each.failure] for each in runs if each.failure],
+            }
+        return {"runs": sum(map(len, self.outcomes.values())), "files": dict(sorted(files.items()))}
 
     def failures(self) -> list[Outcome]:
         """Return the runs that failed."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lanes.hostile.wire import cut
+from tests.lanes.tools import CannotRun
 
 #: yields the bytes of a file, given how many of what it has many of
 Maker = Callable[[int], Iterable[bytes]]
@@ -57,3 +60,24 @@ def attack(count: int = 1, suffix: str = ".pcap") -> Callable[[Maker], Maker]:
         return make
 
     return declared
+
+
+def written(attack: Attack, folder: Path, scale: float = 1.0) -> Path:
+    """Make a file in a process of its own, so that this one stays small.
+
+    :raises CannotRun: if it cannot be made
+    """
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            attack.write(folder, scale)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise CannotRun(f"{attack.name} could not be made")
+    return attack.path(folder)
