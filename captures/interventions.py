@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from dissectors.masks import Masks
+
 PREFIX = "kproxy: "
 
 _OPEN = re.compile(r"\b(host|port|(min|max)_version)$")
@@ -149,8 +151,9 @@ def _side_to_json(
 ) -> dict[str, Any] | None:
     if not done:
         return None
+    masks = Masks(masked)
     changes = [
-        change.masked() if masks(masked, f"{side}.{change.path}") else change
+        change.masked() if masks.covers(f"{side}.{change.path}") else change
         for each in done
         for change in each.changed
     ]
@@ -163,15 +166,6 @@ def _side_to_json(
         "answered": any(each.answered for each in done),
         "not_forwarded": any(each.not_forwarded for each in done),
     }
-
-
-def masks(masked: Collection[str], path: str) -> bool:
-    """Whether a field must not be shown: it is masked, has a masked one in it, or is in a masked one."""
-    within = (f"{path}.", f"{path}[")
-    return any(
-        path == each or each.startswith(within) or path.startswith((f"{each}.", f"{each}["))
-        for each in masked
-    )
 
 
 def _fields(change: Change) -> tuple[str, Any, Any]:

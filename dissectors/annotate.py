@@ -19,8 +19,10 @@ from dissectors import embedded, wire
 from dissectors.apis import api_name
 from dissectors.budget import Budget, limit_of, of_message
 from dissectors.domains import ERROR_CODE, Domain, FlagDomain, feature_level_name
+from dissectors.embedded.secrets import SECRET_CONTENTS, SENSITIVITY, api_may_hold_secrets, secret_config
 from dissectors.frames import Body, Problem
 from dissectors.knowledge import Knowledge
+from dissectors.masks import UNDECODED
 from dissectors.record_values import Notes, RecordValues
 from dissectors.walks import Action, Inside, Plan, Walk, compiled
 
@@ -56,8 +58,14 @@ class _Scope:
     connection: Hashable
     request: dict[str, Any]
     root: dict[str, Any]
-    budget: Budget
+    budget: Budget | None
     topic: str | None = None
+
+    def shared_budget(self) -> Budget:
+        """Return the budget of the message; most messages need none, so it is made when it is asked for."""
+        if self.budget is None:
+            self.budget = of_message()
+        return self.budget
 
 
 class Annotator:
@@ -97,10 +105,10 @@ class Annotator:
         :param budget: of the message that ``body`` is inside of; None: it has its own
         """
         walk, value = self._walk_of(body, side), body.value
-        if walk is None or value is None:
-            return
-        budget = of_message() if budget is None else budget
-        walk(value, _Scope(out, out.decoded, side, connection, request or value, value, budget))
+        if walk is not None and value is not None:
+            walk(value, _Scope(out, out.decoded, side, connection, request or value, value, budget))
+        if not self.show_secrets and api_may_hold_secrets(body.key, response=side == "response"):
+            _mask_unknown(body, side, out)
 
     def token(
         self, token: bytes, side: Side, out: Annotations, *, connection: Hashable = None
@@ -138,12 +146,13 @@ class Annotator:
                 if not isinstance(domain, FlagDomain):
                     named.append((member.name, domain.values))
                     continue
-            step = self._step(member)
+            flagged = any(other.name == SENSITIVITY for other in struct.members)
+            step = self._step(member, flagged=flagged)
             if step is not None:
                 steps.append((member.name, step))
         return Plan(tuple(errors), tuple(named), tuple(steps), struct.tagged is not None)
 
-    def _step(self, member: wire.Member) -> Action | Inside | None:
+    def _step(self, member: wire.Member, *, flagged: bool) -> Action | Inside | None:
         con, type_ = member.con, member.field.type
         if isinstance(con, wire.NullableStruct):
             con = con.struct
@@ -159,7 +168,7 @@ class Annotator:
             return self._records
         if type_.domain is not None:
             return _domain_name(type_.domain)
-        return self._content(type_.content, secret=type_.is_secret)
+        return self._content(type_.content, secret=type_.is_secret, flagged=flagged)
 
     def _each(self, struct: wire.Struct) -> Inside | None:
         plan = self._plan(struct)
@@ -176,7 +185,7 @@ class Annotator:
             for _, step in plan.steps
         )
 
-    def _content(self, content: str, *, secret: bool) -> Action | None:
+    def _content(self, content: str, *, secret: bool, flagged: bool) -> Action | None:
         match content:
             case "":
                 return self._mask if secret else None
@@ -187,7 +196,9 @@ class Annotator:
             case "feature_level":
                 return _feature_level
             case "config_value":
-                return self._config_value
+                return self._flagged_config_value if flagged else self._config_value
+            case "sensitivity":
+                return self._sensitivity
             case "unaligned_records":
                 return self._records
             case _:
@@ -228,13 +239,28 @@ class Annotator:
         return None
 
     def _config_value(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-        name = holder.get("name") or scope.root.get("name") or ""
-        return self._mask(value, path, holder, scope) if embedded.sensitive_config(name) else value
+        secret = secret_config(holder, scope.root.get("name") or "")
+        return self._mask(value, path, holder, scope) if secret else value
+
+    def _flagged_config_value(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        return self._mask(value, path, holder, scope) if secret_config(holder, flagged=True) else value
+
+    def _sensitivity(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        """Mask what a secret configuration is elsewhere; those values have no flag of their own."""
+        if secret_config(holder):
+            outer = path.rpartition(".")[0]
+            for index, synonym in enumerate(holder.get("synonyms") or ()):
+                if synonym.get("value") is not None:
+                    where = f"{outer}.synonyms[{index}].value"
+                    synonym["value"] = self._mask(synonym["value"], where, synonym, scope)
+        return value
 
     def _records(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
         aligned = "unaligned" not in path
         notes = Notes(scope.out.decoded, scope.out.masked)
-        shown = self.records.show(value, path, scope.topic, notes, aligned=aligned, budget=scope.budget)
+        shown = self.records.show(
+            value, path, scope.topic, notes, aligned=aligned, budget=scope.shared_budget()
+        )
         for problem in notes.problems:
             reason = f"{problem.reason} (byte {problem.offset} of the records)"
             self._problem(scope, path, problem.field_path, reason, limit_of(problem))
@@ -252,8 +278,10 @@ class Annotator:
             for _, where, reason in found.problems:
                 self._problem(scope, path, where, f"{reason} ({found.label})", found.limit)
             scope.out.masked.extend(f"{path}.{inner}" for inner in found.masked)
-            # a secret inside is readable in the bytes that it is inside of
-            return self._mask(value, path, holder, scope) if secret or found.masked else value
+            # a secret inside is readable in the bytes that it is inside of, and so it is in what could not be read
+            unread = found.value is None and content in SECRET_CONTENTS
+            hidden = secret or found.masked or unread
+            return self._mask(value, path, holder, scope) if hidden else value
 
         return decode
 
@@ -286,13 +314,27 @@ class Annotator:
             inner_key=inner_key,
             inner_version=inner_version,
             show_secrets=self.show_secrets,
-            budget=scope.budget,
+            budget=scope.shared_budget(),
         )
 
     @staticmethod
     def _problem(scope: _Scope, path: str, where: str, reason: str, limit: str) -> None:
         inner = path.removeprefix(f"{scope.side}.") + (f".{where}" if where else "")
         scope.out.problems.append((scope.side, Problem(-1, inner, reason, limit)))
+
+
+def _mask_unknown(body: Body, side: Side, out: Annotations) -> None:
+    """Mask what no declaration knows: unknown tags, and bytes that were not decoded."""
+    tags = wire.UNKNOWN_TAGS
+    if tags in body.header:
+        out.masked.extend(f"{side}.header.{tags}[{tag}]" for tag in body.header[tags])
+        body.header[tags] = dict.fromkeys(body.header[tags])
+    for path, found in out.decoded.items():
+        if path.endswith(f".{tags}") and path.startswith(f"{side}."):
+            out.masked.extend(f"{path}[{tag}]" for tag in found)
+            out.decoded[path] = dict.fromkeys(found)
+    if body.problems or body.value is None:
+        out.masked.append(f"{side}.{UNDECODED}")
 
 
 def _enveloped(data: Any) -> tuple[int | None, int | None]:

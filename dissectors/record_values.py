@@ -8,6 +8,7 @@ from typing import Any, Literal
 from dissectors import embedded
 from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.errors import DecodeError
+from dissectors.masks import UNDECODED
 from dissectors.records import Batch, Codec, Record, control_record, record_set
 
 Payload = Literal["full", "preview", "none"]
@@ -63,6 +64,7 @@ class RecordValues:
         """
         budget = of_message() if budget is None else budget
         found = record_set(data, budget, aligned=aligned)
+        before = len(notes.problems)
         notes.problems.extend(found.problems)
         beyond: list[LimitReached] = []
         shown = [
@@ -81,6 +83,9 @@ class RecordValues:
             }
         elif found.leading:
             notes.decoded[path] = {"begins_inside_a_batch": True, "bytes": found.leading}
+        unread = len(notes.problems) > before or found.trailing is not None or found.leading
+        if unread and not self.show_secrets and embedded.topic_may_hold_secrets(topic):
+            notes.masked.append(f"{path}.{UNDECODED}")
         return shown
 
     def _batch(

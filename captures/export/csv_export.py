@@ -1,17 +1,24 @@
 """Exchanges as CSV (RFC 4180): a header line, then a line per exchange.
 
-Times are RFC 3339 in UTC with nanoseconds, lists are joined by spaces, what is not there is empty.
+Times are RFC 3339 in UTC with nanoseconds, lists are joined by spaces, what is not there is empty. Texts come from
+the wire: their control characters are replaced, and one that a spreadsheet would take for a formula gets an apostrophe
+in front, so that it stays text (https://owasp.org/www-community/attacks/CSV_Injection).
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable
 from typing import Any, TextIO
 
 from captures.exchanges import Exchange, rfc3339
 from captures.export.columns import PLAIN, Column, choose
 from captures.faults import Faults, Uncontained
+from dissectors.printable import printable, printable_json
+
+# What a formula begins with, behind what spreadsheets strip; tabs and line ends may begin another cell.
+_FORMULA = re.compile("[\\s\"'\0]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 
 
 def write_csv(
@@ -51,6 +58,16 @@ def _cell(column: Column, exchange: Exchange) -> Any:
         case "bool":
             return "true" if value else "false"
         case "texts":
-            return " ".join(value)
+            return _text(" ".join(value))
+        case "text":
+            return _text(value)
+        case "json":
+            return printable_json(value)
         case _:
             return value
+
+
+def _text(text: str) -> str:
+    """Return a text on one line that no spreadsheet takes for a formula."""
+    shown = " ".join(map(printable, text.split("\n")))
+    return f"'{shown}" if _FORMULA.match(text) else shown

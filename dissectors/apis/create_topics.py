@@ -5,7 +5,8 @@ the resulting configuration (KIP-525), v6 quota error 89 (KIP-599), v7 topic ids
 """
 
 from dissectors.domains import CONFIG_SOURCE, DURATION_MS, ERROR_CODE, TOPIC_COUNT, TOPIC_SETTING
-from dissectors.schema import Array, Bool, BrokerId, Int8, Int16, Int32, Message, String, TopicName, Uuid
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String, Uuid
 
 CreateTopicsRequest = Message(
     "CreateTopicsRequest", 19, "request", "0-7", "5+",
@@ -41,7 +42,7 @@ CreateTopicsResponse = Message(
             "value" / String.holds("config_value").null() * "value of the setting; null if sensitive or unset",
             "read_only" / Bool * "whether the setting cannot be changed",
             "config_source" / Int8.of(CONFIG_SOURCE).default(-1) * "where the value is from: 1 topic, 2 broker, 3 all brokers, 4 config file, 5 default",
-            "is_sensitive" / Bool * "whether the value is secret and therefore hidden",
+            "is_sensitive" / Bool.holds("sensitivity") * "whether the value is secret and therefore hidden",
         ).null() @ "5+" * "settings of the new topic (KIP-525); null = not told",
         "topic_config_error_code" / Int16.of(ERROR_CODE).tag(0) @ "5+" * "0 or why the settings are not told, e.g. 29 = not authorized",
     ) * "result by topic",

@@ -23,6 +23,7 @@ __all__ = [
     "identity",
     "internal_topic_record",
     "sensitive_config",
+    "topic_may_hold_secrets",
     "trace",
 ]
 
@@ -76,6 +77,15 @@ def internal_topic_record(
     from dissectors.embedded import topics
 
     return topics.internal_topic_record(topic, key, value, show_secrets=show_secrets)
+
+
+def topic_may_hold_secrets(topic: str | None) -> bool:
+    """Return whether records of a topic may hold secrets; see :func:`dissectors.embedded.topics`."""
+    if topic is None or topic not in INTERNAL_TOPICS:
+        return False
+    from dissectors.embedded import topics
+
+    return topics.topic_may_hold_secrets(topic)
 
 
 def control_value(type_name: str, value: bytes | None) -> Embedded | None:

@@ -15,6 +15,7 @@ from dissectors.embedded.layout import Layout, embedded, prefixed
 from dissectors.embedded.layout import trace as trace_layout
 from dissectors.embedded.model import Embedded, Hints, Problem
 from dissectors.embedded.principal import DefaultPrincipalData
+from dissectors.masks import UNDECODED
 from dissectors.trace import Node
 
 ENVELOPE = 58
@@ -92,6 +93,7 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
     from dissectors.annotate import Annotations, Annotator
     from dissectors.knowledge import Knowledge
 
+    masked: tuple[str, ...] = ()
     problems: list[Problem] = [
         (item.offset - frames.SIZE_BYTES if item.offset >= 0 else -1, item.path, item.reason)
         for item in body.problems
@@ -102,6 +104,7 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
     if body.key == ENVELOPE:
         # Brokers refuse it too. Unread, it cannot lead this decoder down a chain of envelopes.
         problems.append((0, "", f"an Envelope {side} inside an Envelope"))
+        masked = () if hints.show_secrets else ("body",)
     else:
         annotator = Annotator(Knowledge(), show_secrets=hints.show_secrets)
         annotator.annotate(body, side, notes, budget=hints.budget)
@@ -111,7 +114,7 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
             value["decoded"] = {_under(path, side, "body"): item for path, item in notes.decoded.items()}
     version = body.asked if body.asked >= 0 else None
     label = f"{name} {side}" + ("" if version is None else f" v{version}")
-    masked = tuple(_under(path, side, "body") for path in notes.masked)
+    masked += tuple(_under(path, side, "body") for path in notes.masked)
     limit = next(
         (item.limit for item in (*body.problems, *(item for _, item in notes.problems)) if item.limit), ""
     )
@@ -119,4 +122,5 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
 
 
 def _under(path: str, side: Side, name: str) -> str:
-    return name + path.removeprefix(side)
+    beside = path.removeprefix(f"{side}.").partition(".")[0] in ("header", UNDECODED)
+    return path.removeprefix(f"{side}.") if beside else name + path.removeprefix(side)

@@ -15,12 +15,10 @@ from dissectors import wire
 from dissectors.embedded.model import Embedded, Problem, inside, join, problem_of
 from dissectors.embedded.secrets import describe
 from dissectors.errors import DecodeError
+from dissectors.masks import UNDECODED
 from dissectors.schema import Message
 from dissectors.trace import Node
 from dissectors.versioned import Versioned
-
-#: name of what is left over after the fields of a message
-UNDECODED = "undecoded"
 
 
 @dataclass(frozen=True, slots=True)

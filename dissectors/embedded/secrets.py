@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from dissectors import wire
+from dissectors.apis import api
 from dissectors.domains import ERROR_CODE, Domain
+from dissectors.masks import UNDECODED
+from dissectors.schema import Array, Field, Struct, Type
+
+SENSITIVITY = "is_sensitive"
+"""Field beside a configuration's value: the broker says that it is secret."""
+
+_PASSWORD = 9  # ConfigDef.Type.PASSWORD, as DescribeConfigs numbers it (ConfigEntry.ConfigType)
+
+SECRET_CONTENTS = frozenset({"sasl_token", "config_value", "envelope_request", "envelope_response"})
+"""What fields hold (``Bytes.holds``) that is secret, or may have secrets in it."""
 
 # Names of Kafka's PASSWORD-type configurations that no rule below covers (SslConfigs.java, SaslConfigs.java,
 # BrokerSecurityConfigs.java); PEM certificates count as passwords to Kafka and so they do here.
@@ -22,22 +33,21 @@ _KAFKA_PASSWORDS = (
     "basic.auth.user.info",
 )
 
+_WORD = re.compile("[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
+
 _SECRET_WORDS = frozenset(
     {
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "secret",
-        "secrets",
-        "credential",
-        "credentials",
-        "jaas",
+        "password", "passwd", "pwd", "pass", "passphrase", "secret", "secrets", "credential", "credentials", "jaas",
         "hmac",
     }
-)
+)  # fmt: skip
 
-# words that make a key or token a secret one when it is the last thing the name says
+# ends of words that others are put before: kmspassword, myapikey
+_SECRET_TAILS = (
+    "password", "passphrase", "secret", "apikey", "accesskey", "secretkey", "privatekey", "authtoken", "accesstoken",
+)  # fmt: skip
+
+# words that make a key, token or licence a secret one when it is the last thing the name says
 _SECRET_ENDINGS = (
     ("private", "key"),
     ("access", "key"),
@@ -45,9 +55,16 @@ _SECRET_ENDINGS = (
     ("master", "key"),
     ("account", "key"),
     ("encryption", "key"),
+    ("signing", "key"),
+    ("sas", "key"),
+    ("shared", "key"),
+    ("auth", "key"),
     ("api", "key"),
     ("key", "pem"),
     ("token",),
+    ("license",),
+    ("license", "key"),
+    ("connection", "string"),
 )
 
 # Said about a secret, without being one: sasl.oauthbearer.client.credentials.client.id, ssl.keystore.password.file,
@@ -64,19 +81,56 @@ def sensitive_config(name: str) -> bool:
     """Return whether the value of a configuration of this name must be masked.
 
     Kafka's own PASSWORD-type configurations are, with any prefix (``listener.name.x.plain.sasl.jaas.config``),
-    and everything whose name says so, since connectors and plug-ins bring names of their own.
+    and everything whose name says so, since connectors and plug-ins bring names of their own, in any spelling:
+    ``aws.secret.access.key``, ``secretAccessKey``, ``SECRET_ACCESS_KEY``, ``apikey``.
     """
     lower = name.lower()
     if lower.endswith(_KAFKA_PASSWORDS):
         return True
-    words = re.split(r"[^a-z0-9]+", lower)
-    if words[-1] in _ABOUT:
+    words: list[str] = [word.lower() for word in _WORD.findall(name)]
+    if not words or words[-1] in _ABOUT:
         return False
     if words[:2] == ["password", "encoder"]:
         return words[-1] == "secret"
-    if _SECRET_WORDS.intersection(words) or any(word.endswith(("password", "secret")) for word in words):
+    if _SECRET_WORDS.intersection(words) or any(word.endswith(_SECRET_TAILS) for word in words):
         return True
     return any(tuple(words[-len(ending) :]) == ending for ending in _SECRET_ENDINGS)
+
+
+def secret_config(entry: Mapping[str, Any], name: str = "", *, flagged: bool = False) -> bool:
+    """Return whether the value of a configuration is secret, by its name or by what the broker says of it.
+
+    :param entry: the struct that the value is a field of, as far as it was decoded
+    :param name: of the configuration, where the entry does not tell
+    :param flagged: whether its declaration has ``is_sensitive``; it comes after the value, so it may be cut off
+    """
+    return bool(
+        entry.get(SENSITIVITY)
+        or entry.get("config_type") == _PASSWORD
+        or (flagged and entry.get(SENSITIVITY) is None)
+        or sensitive_config(str(entry.get("name") or name))
+    )
+
+
+def may_hold_secrets(fields: Iterable[Field]) -> bool:
+    """Return whether any of some declared fields, or of those inside them, is secret or may have secrets in it."""
+    return any(_may_be_secret(field.type) for field in fields)
+
+
+@cache
+def api_may_hold_secrets(key: int, *, response: bool) -> bool:
+    """Return whether messages of an API may hold secrets; nobody knows of an API that is not known."""
+    known = api(key)
+    return known is None or may_hold_secrets((known.response if response else known.request).fields)
+
+
+@cache
+def _may_be_secret(type_: Type) -> bool:
+    if isinstance(type_, Array):
+        type_ = type_.element
+    if isinstance(type_, Struct):
+        return may_hold_secrets(type_.fields)
+    return type_.is_secret or type_.content in SECRET_CONTENTS
 
 
 def describe(
@@ -88,7 +142,26 @@ def describe(
     """
     found = _Found(show_secrets, [], {})
     _walk(_plan(struct), value, "", found)
+    if not show_secrets and may_hold_secrets(member.field for member in struct.members):
+        _mask_unknown(value, "", found)
     return found.masked, found.names
+
+
+def _mask_unknown(value: Any, path: str, found: _Found) -> None:
+    """Mask what no declaration knows: unknown tags, and what was left over."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            _mask_unknown(item, f"{path.removesuffix('.')}[{index}].", found)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name == wire.UNKNOWN_TAGS:
+                found.masked.extend(f"{path}{name}[{tag}]" for tag in item)
+                value[name] = dict.fromkeys(item)
+            elif name == UNDECODED:
+                found.masked.append(f"{path}{name}")
+                value[name] = None
+            else:
+                _mask_unknown(item, f"{path}{name}.", found)
 
 
 @dataclass(slots=True)
@@ -160,8 +233,7 @@ def _mask(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any
 
 
 def _mask_config(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
-    name = str(holder.get("name") or "")
-    return _mask(item, path, holder, found) if sensitive_config(name) else item
+    return _mask(item, path, holder, found) if secret_config(holder) else item
 
 
 def _name(domain: Domain) -> _Action:

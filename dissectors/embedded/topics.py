@@ -9,6 +9,8 @@ fetch ``__cluster_metadata``, and any client may read ``__remote_log_metadata``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from dissectors import wire
@@ -19,8 +21,10 @@ from dissectors.embedded import remote_log_metadata as remote
 from dissectors.embedded import share_group_state as share
 from dissectors.embedded.layout import Layout, embedded
 from dissectors.embedded.model import Embedded, Hints, Problem, inside, join
+from dissectors.embedded.secrets import may_hold_secrets
 from dissectors.embedded.transaction_state import TransactionLogKey, TransactionLogValue
 from dissectors.errors import DecodeError
+from dissectors.masks import UNDECODED
 from dissectors.schema import Array, Bool, Float64, Message, String
 
 RecordTypes = dict[int, tuple[Message, Message]]
@@ -133,10 +137,22 @@ def internal_topic_record(
     deletes what was stored under its key, ``value`` is None and ``tombstone`` true.
     """
     if topic in COORDINATOR_TOPICS:
-        return _coordinator_record(topic, key, value, show_secrets)
-    if topic in METADATA_TOPICS:
-        return _metadata_record(topic, value, show_secrets)
-    return None
+        found = _coordinator_record(topic, key, value, show_secrets)
+    elif topic in METADATA_TOPICS:
+        found = _metadata_record(topic, value, show_secrets)
+    else:
+        return None
+    if not show_secrets and (found.problems or found.guess) and topic_may_hold_secrets(topic):
+        return replace(found, masked=(*found.masked, UNDECODED))
+    return found
+
+
+@cache
+def topic_may_hold_secrets(topic: str) -> bool:
+    """Return whether records of an internal topic have fields that may be secret."""
+    values = [value for _, value in COORDINATOR_TOPICS.get(topic, {}).values()]
+    values += METADATA_TOPICS.get(topic, {}).values()
+    return any(may_hold_secrets(each.fields) for value in values for each in (value, *value.older))
 
 
 class _Record:

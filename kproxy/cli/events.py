@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from captures.meaning import words
+from dissectors.printable import printable
+
+_LONGEST_ADDRESS = 280
+"""Characters of an address: a host name has 253 at most (RFC 1035)."""
 
 
 def sentence_of(event: dict[str, Any]) -> str | None:
@@ -17,17 +21,21 @@ def sentence_of(event: dict[str, Any]) -> str | None:
 def _broker(event: dict[str, Any]) -> str:
     what = f"{event['role']} {event['node_id']}"
     if event["before"]:
-        return (
-            f"{what} is now at {event['address']}, not at {event['before']}; clients find it at {event['at']}"
-        )
-    return f"{what} at {event['address']} is behind {event['at']}"
+        moved = f"{what} is now at {_address(event)}, not at {_address(event, 'before')}"
+        return f"{moved}; clients find it at {event['at']}"
+    return f"{what} at {_address(event)} is behind {event['at']}"
+
+
+def _address(event: dict[str, Any], name: str = "address") -> str:
+    """Return an address as it is told: hosts are what brokers say they are, and may be endless."""
+    return printable(str(event[name]), _LONGEST_ADDRESS)
 
 
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "listening": lambda event: f"listening on {event['address']}",
+    "listening": lambda event: f"listening on {_address(event)}",
     "broker": _broker,
     "escaped": lambda event: (
-        f"the address of broker {event['node_id']}, {event['address']}, went to {event['client']} in a response to "
+        f"the address of broker {event['node_id']}, {_address(event)}, went to {event['client']} in a response to "
         f"{event['api']}: connections there go past kproxy"
     ),
     "dropped": lambda event: (

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from captures.exchanges import Exchange
-from captures.interventions import Change, Intervention, masks
+from captures.interventions import Change, Intervention
 from captures.meaning import words
+from dissectors.masks import Masks
 from kproxy.cli.times import span
 
 Side = Literal["request", "response"]
@@ -61,7 +62,7 @@ class Changes:
 
     def __init__(self, exchange: Exchange, side: Side, show: Callable[[Any], str]) -> None:
         self._done: tuple[Intervention, ...] = getattr(exchange.interventions, side)
-        self._masked = exchange.annotations.masked
+        self._masks = Masks(exchange.annotations.masked)
         self._side = side
         self._show = show
         self._left = {f"{side}.{change.path}": change for done in self._done for change in done.changed}
@@ -96,4 +97,4 @@ class Changes:
         return f"{self._value(path, change.sent)} -> {self._value(path, change.got)}"
 
     def _value(self, path: str, value: Any) -> str:
-        return "(masked)" if masks(self._masked, path) else self._show(value)
+        return "(masked)" if self._masks.covers(path) else self._show(value)

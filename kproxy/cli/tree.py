@@ -10,6 +10,7 @@ from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors.budget import limit, shown
 from dissectors.frames import DECOMPRESSED, Body, trace_body
+from dissectors.masks import Masks
 from dissectors.trace import Node
 from kproxy.cli.interventions import Changes, Side
 from kproxy.cli.printing import style
@@ -29,11 +30,13 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
         changes = Changes(exchange, side, short)
         if body is not None:
             yield f"{INDENT}{style(side, bold=True) if color else side}{_about(body)}"
-            known = _Known(exchange.annotations.decoded, set(exchange.annotations.masked), changes)
+            known = _Known(exchange.annotations.decoded, Masks(exchange.annotations.masked), changes)
             yield from _bounded(_values(body.value, side, 2, known), INDENT * 2)
         elif token is not None:
             yield f"{INDENT}{side}  SASL token, {len(token)} bytes"
-            yield from _inner(exchange.annotations.decoded.get(f"{side}.token"), 2)
+            masks = Masks(exchange.annotations.masked)
+            path = f"{side}.token"
+            yield from _inner(exchange.annotations.decoded.get(path), path, 2, masks)
         for line in changes.lines():
             yield f"{INDENT * 2}{line}"
     for line in problem_lines(exchange):
@@ -69,7 +72,7 @@ class _Known(NamedTuple):
     """What is known of fields, by path."""
 
     decoded: Mapping[str, Any]
-    masked: set[str]
+    masks: Masks
     changes: Changes | None = None
 
     def beside(self, path: str) -> str:
@@ -91,7 +94,7 @@ def _value(head: str, value: Any, path: str, depth: int, known: _Known) -> Itera
     said = known.decoded.get(path)
     note = f"  {short(said)}" if said is not None and not isinstance(said, dict | list) else ""
     note = f"{known.beside(path)}{note}"
-    if path in known.masked:
+    if path in known.masks:
         yield f"{head} (masked)"
     elif isinstance(value, dict) and value:
         yield f"{head}{note}"
@@ -102,16 +105,19 @@ def _value(head: str, value: Any, path: str, depth: int, known: _Known) -> Itera
     else:
         yield f"{head} {short(value)}{note}"
     if isinstance(said, dict | list):
-        yield from _inner(said, depth + 1)
+        yield from _inner(said, path, depth + 1, known.masks)
 
 
-def _inner(value: Any, depth: int) -> Iterator[str]:
+def _inner(value: Any, path: str, depth: int, masks: Masks) -> Iterator[str]:
     """Show what is known beyond the schema, marked by ``=``."""
     pad = INDENT * depth
     for name, item in parts_of(value):
-        if has_parts(item):
+        here = f"{path}{name}" if name[:1] == "[" else f"{path}.{name}"
+        if here in masks:
+            yield f"{pad}= {name} (masked)"
+        elif has_parts(item):
             yield f"{pad}= {name}"
-            yield from _inner(item, depth + 1)
+            yield from _inner(item, here, depth + 1, masks)
         else:
             yield f"{pad}= {name} {short(item)}"
 
@@ -119,7 +125,7 @@ def _inner(value: Any, depth: int) -> Iterator[str]:
 def traced_exchange(exchange: Exchange) -> Iterator[str]:
     """Yield the lines of the comment and of both frames, traced."""
     yield from comment_lines(exchange)
-    masked = set(exchange.annotations.masked)
+    masks = Masks(exchange.annotations.masked)
     sides: tuple[tuple[Side, Body | None], ...] = (
         ("request", exchange.request),
         ("response", exchange.response),
@@ -128,7 +134,7 @@ def traced_exchange(exchange: Exchange) -> Iterator[str]:
         if body is not None:
             yield ""
             changes = Changes(exchange, side, short)
-            yield from traced_frame(body, side, exchange.annotations.decoded, masked=masked, changes=changes)
+            yield from traced_frame(body, side, exchange.annotations.decoded, masks=masks, changes=changes)
 
 
 def traced_frame(
@@ -136,7 +142,7 @@ def traced_frame(
     side: str,
     decoded: Mapping[str, Any],
     *,
-    masked: set[str],
+    masks: Masks,
     changes: Changes | None = None,
 ) -> Iterator[str]:
     """Yield the lines of a traced frame: byte range, field, type, value, and what the field means.
@@ -146,9 +152,9 @@ def traced_frame(
     root = trace_body(body, response=side == "response", records=True)
     yield f"{side}: {root.end} bytes{_about(body)}"
     width = len(str(root.end))
-    known = _Known(decoded, masked, changes)
+    known = _Known(decoded, masks, changes)
     named = (
-        (child, side if child.name == "body" else f"{side} {child.name}") for child in root.children or ()
+        (child, side if child.name == "body" else f"{side}.{child.name}") for child in root.children or ()
     )
     lines = (line for child, path in named for line in _traced(child, 1, width, path, known))
     yield from _bounded(lines, f"{'':>{2 * width + 1}}  ")
@@ -156,7 +162,11 @@ def traced_frame(
         yield f"{'':>{2 * width + 1}}  {line}"
 
 
-def _traced(node: Node, depth: int, width: int, path: str, known: _Known) -> Iterator[str]:
+def _traced(
+    node: Node, depth: int, width: int, path: str, known: _Known, *, hidden: bool = False
+) -> Iterator[str]:
+    # in records of which some are secret, bytes may be those that they were compressed to, or could not be read from
+    hidden = hidden or path in known.masks or (node.kind == "records" and known.masks.within(path))
     place = (
         f"{node.start:>{width}}-{node.end - 1:>{width}}"
         if node.end > node.start
@@ -169,7 +179,9 @@ def _traced(node: Node, depth: int, width: int, path: str, known: _Known) -> Ite
     name = f"[{node.name}]" if isinstance(node.name, int) else node.name
     value = ""
     if node.children is None:
-        value = " (masked)" if path in known.masked else f" {short(node.value)}"
+        secret = path in known.masks or known.masks.within(path)
+        secret = secret or (hidden and isinstance(node.value, bytes | str))
+        value = " (masked)" if secret else f" {short(node.value)}"
     elif node.kind == "array":
         value = f" ({len(node.children)})"
     value += known.beside(path)
@@ -182,7 +194,7 @@ def _traced(node: Node, depth: int, width: int, path: str, known: _Known) -> Ite
     if advice:
         yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {advice}"
     for child in node.children or ():
-        yield from _traced(child, depth + 1, width, node.path_of(child, path), known)
+        yield from _traced(child, depth + 1, width, node.path_of(child, path), known, hidden=hidden)
     if isinstance(said, dict | list):
-        for line in _inner(said, depth + 1):
+        for line in _inner(said, path, depth + 1, known.masks):
             yield f"{'':>{2 * width + 1}}  {line}"

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from captures.exchanges import Exchange
-from dissectors import wire
 from dissectors.frames import DECOMPRESSED, SIZE_BYTES, Body, trace_body
+from dissectors.masks import UNDECODED
 from dissectors.trace import Node
-from dissectors.versioned import Versioned
 from kproxy.copying.errors import CannotCopyError
 
 Side = Literal["request", "response"]
@@ -88,8 +87,7 @@ def complete_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> Fra
 
 def _hidden(exchange: Exchange, side: Side, body: Body, end: int) -> list[tuple[int, int]]:
     masked = [path for path in exchange.annotations.masked if path.partition(".")[0] == side]
-    unread = (body.value is None or bool(body.problems)) and _may_hold_secrets(body, side)
-    unread = unread or _has_unread_records(body.value)
+    unread = f"{side}.{UNDECODED}" in masked or _has_unread_records(body.value)
     found = _places(body, side, masked) if masked else []
     if unread:
         found.append((min(body.start, end), end))
@@ -105,38 +103,14 @@ def _has_unread_records(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_unread_records, value))
 
 
-def _may_hold_secrets(body: Body, side: Side) -> bool:
-    layout = body.message(response=side == "response")
-    return isinstance(layout, Versioned) and _has_secret(layout.struct)
-
-
-def _has_secret(struct: wire.Struct) -> bool:
-    for member in (*struct.members, *(struct.tagged or {}).values()):
-        type_ = member.field.type
-        # what a config value is depends on its name, and what is in an envelope on what it carries
-        if type_.is_secret or type_.content in ("config_value", "envelope_request", "envelope_response"):
-            return True
-        inner = _struct_in(member.con)
-        if inner is not None and _has_secret(inner):
-            return True
-    return False
-
-
-def _struct_in(con: wire.WireType) -> wire.Struct | None:
-    if isinstance(con, wire.NullableStruct):
-        return con.struct
-    if isinstance(con, wire.Array):
-        return _struct_in(con.element)
-    return con if isinstance(con, wire.Struct) else None
-
-
 def _places(body: Body, side: Side, masked: list[str]) -> list[tuple[int, int]]:
     """Return where the bytes of masked values are, or of what these are in, where they have no bytes of their own."""
     root = trace_body(body, response=side == "response", records=True)
-    places = {}
+    places: dict[str, tuple[int, int]] = {}
     for child in root.children or ():
-        if child.name == "body":
-            places = dict(_by_path(child, side, (child.start, child.end)))
+        path = side if child.name == "body" else f"{side}.{child.name}"
+        end = child.end if child.end >= 0 else root.end
+        places |= _by_path(child, path, (child.start, end))
     found = []
     for path in masked:
         while path not in places:

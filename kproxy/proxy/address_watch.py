@@ -33,6 +33,8 @@ class AddressWatch:
         self._own: set[tuple[bytes, bytes]] = set()
         self._by_host: dict[bytes, dict[bytes, Broker]] = {}
         self._by_port: dict[bytes, dict[bytes, Broker]] = {}
+        self._goes_by_host = True
+        self._searched = _MOST_SEARCHED
         self._is_grouped = True
 
     def learn(self, broker: Broker) -> None:
@@ -59,6 +61,8 @@ class AddressWatch:
                 by_host[host][port] = broker
                 by_port[port][host] = broker
         self._by_host, self._by_port = by_host, by_port
+        self._goes_by_host = len(by_host) <= len(by_port)
+        self._searched = _MOST_SEARCHED // max(min(len(by_host), len(by_port)), 1)
         self._is_grouped = True
 
     def escaped(self, data: bytes) -> list[Broker]:
@@ -69,8 +73,8 @@ class AddressWatch:
         """
         if not self._is_grouped:
             self._group()
-        data = data[: _MOST_SEARCHED // max(min(len(self._by_host), len(self._by_port)), 1)]
-        found = self._at_hosts(data) if len(self._by_host) <= len(self._by_port) else self._at_ports(data)
+        data = data[: self._searched]
+        found = self._at_hosts(data) if self._goes_by_host else self._at_ports(data)
         return list(dict.fromkeys(found))
 
     def _at_hosts(self, data: bytes) -> Iterator[Broker]:

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from captures.interventions import Change
 from dissectors.apis import api
-from dissectors.budget import Budget, LimitReached
+from dissectors.budget import Budget, LimitReached, limit
 from dissectors.errors import DecodeError
 from dissectors.headers import API_VERSIONS
 from dissectors.schema import Message
@@ -165,7 +165,7 @@ class _Addresses:
         self._route = route
 
     def __call__(self, frame: bytes, advertise: Advertise) -> Rewritten:
-        spots = self._route.find(frame, SIZE_BYTES, _budget())
+        spots = self._route.find(frame, SIZE_BYTES, _budget(frame))
         role: Literal["broker", "controller"] = "broker"
         if spots and spots[0].path == "endpoint_type":
             role = "controller" if spots[0].value == _CONTROLLERS else "broker"
@@ -187,8 +187,9 @@ class _Addresses:
         return _edited(frame, edits)
 
 
-def _budget() -> Budget:
-    return Budget("addresses", "elements")
+def _budget(frame: bytes) -> Budget | None:
+    """Return what elements are counted against; None where there cannot be too many of them, one a byte."""
+    return Budget("addresses", "elements") if len(frame) > limit("addresses") else None
 
 
 def _edited(frame: bytes, edits: list[tuple[Spot, str | int]]) -> Rewritten:
@@ -238,7 +239,7 @@ class _OfferedVersions:
         return Rewritten(frame, ()) if error else self._refused(frame)
 
     def _lowered(self, route: Route, frame: bytes) -> Rewritten:
-        spots = route.find(frame, SIZE_BYTES, _budget())
+        spots = route.find(frame, SIZE_BYTES, _budget(frame))
         highest = self._highest
         edits: list[tuple[Spot, str | int]] = []
         for key, version in zip(spots[0::2], spots[1::2], strict=True):

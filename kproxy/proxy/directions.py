@@ -40,6 +40,8 @@ SIDES = ("client", "broker")
 
 MOST_COLLECTED = 64 << 20
 """Bytes of the largest frame that is held in memory whole; a broker's own limit is 100 MiB for requests."""
+_FREE = 1 << 16
+"""Bytes of a response that is collected for its addresses alone which nobody counts."""
 _TOO_LARGE = f"it has more than {MOST_COLLECTED:,} bytes"
 
 
@@ -265,7 +267,7 @@ class Responses(Half):
                 if self._rewritten(due, frame).frame is frame:
                     self._left = size  # the usual Fetch: nothing in it has to be changed
                     return True
-            return self._collect(size, (due, inspected))
+            return self._collect(size, (due, inspected), 0 if inspected else _FREE)
         if inspected:
             self.plane.not_inspected(due.api_key, size, _TOO_LARGE)
         if treatment is not None and treatment.stream is not None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _MOST_WAITING = 1 << 20  # bytes behind a frame that waits, before a half stops reading
 _WRITE_BUFFER = 1 << 18  # bytes that wait for a side that does not keep up, before the other one is not read
 _EVERYTHING = 1 << 62
+_PAID_AHEAD = 1 << 14  # bytes of a frame that is collected, so that not every piece is counted
 _PACE = 0.02  # seconds between two pieces of a throttled frame
 
 
@@ -98,7 +99,7 @@ class Half(asyncio.Protocol):
         self._left = 0
         self._kept = b""
         self._collected: bytearray | None = None
-        self._wanted = 0
+        self._wanted = self._paid = 0
         self._about: Any = None
         self._charge: Charge | None = None
         self._unsent_charges: list[Charge] = []
@@ -213,11 +214,15 @@ class Half(asyncio.Protocol):
         """
         raise NotImplementedError
 
-    def _collect(self, size: int, about: Any) -> bool:
-        """Begin to collect a frame of this size; ``about`` is for :meth:`_whole`."""
+    def _collect(self, size: int, about: Any, free: int = 0) -> bool:
+        """Begin to collect a frame of this size.
+
+        :param about: for :meth:`_whole`
+        :param free: bytes that are not counted: of a frame that goes on at once when it is there
+        """
         self._collected = bytearray()
-        self._charge = Charge(self.plane.inspected, "inspected_bytes")
         self._wanted = size
+        self._paid = free
         self._about = about
         return False
 
@@ -231,15 +236,10 @@ class Half(asyncio.Protocol):
         collected = self._collected
         assert collected is not None
         piece = data[at : at + self._wanted - len(collected)]
-        assert self._charge is not None
-        try:
-            self._charge.add(len(piece), "collecting it")
-        except LimitReached as error:
-            self._collected = None
-            self._give_up(bytes(collected), piece, now, str(error))
-            self._charge = None
+        there = len(collected) + len(piece)
+        if there > self._paid and not self._pay(there, collected, piece, now):
             return at + len(piece)
-        if len(collected) + len(piece) < self._wanted:
+        if there < self._wanted:
             collected += piece
             self._record(piece, now)
             return len(data)
@@ -248,6 +248,24 @@ class Half(asyncio.Protocol):
         self._whole(frame, piece, now)
         self._charge = self._about = None  # nothing keeps the frame alive but what waits for it
         return at + len(piece)
+
+    def _pay(self, there: int, collected: bytearray, piece: bytes, now: int) -> bool:
+        """Have some more of the limit for what is collected, ahead of what comes; give up if nothing is left of it.
+
+        :param there: bytes of the frame that there are
+        """
+        if self._charge is None:
+            self._charge = Charge(self.plane.inspected, "inspected_bytes")
+        most = min(there + _PAID_AHEAD, self._wanted)
+        try:
+            self._charge.add(most - self._paid, "collecting it")
+        except LimitReached as error:
+            self._collected = None
+            self._give_up(bytes(collected), piece, now, str(error))
+            self._charge = None
+            return False
+        self._paid = most
+        return True
 
     def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
         """Let pass a frame of which no more can be collected.

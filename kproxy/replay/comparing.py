@@ -15,6 +15,7 @@ from captures.meaning import Names
 from captures.meaning.words import counted
 from dissectors import wire
 from dissectors.budget import of_message
+from dissectors.embedded.secrets import SENSITIVITY, api_may_hold_secrets, secret_config
 from dissectors.frames import Body
 from dissectors.records import record_set
 from kproxy.replay.differences import NAMES, Difference, differences
@@ -67,7 +68,7 @@ def compared(recorded: Body, new: Body, recorded_names: Names, new_names: Names)
     """
     first, second = recorded.message(response=True), new.message(response=True)
     if first is None or second is None or recorded.value is None or new.value is None:
-        return Compared(list(differences(recorded.raw[4:], new.raw[4:])), frozenset())
+        return Compared(_undecoded(recorded, new), frozenset())
     before = _comparable(first.struct, second.struct, recorded.value, recorded_names)
     after = _comparable(second.struct, first.struct, new.value, new_names)
     found, expected = [], set()
@@ -82,10 +83,22 @@ def compared(recorded: Body, new: Body, recorded_names: Names, new_names: Names)
     return Compared([each for each in found if each.field not in times], frozenset(expected))
 
 
+def _undecoded(recorded: Body, new: Body) -> list[Difference]:
+    """Return whether the bytes of two responses differ, and how unless they may hold secrets."""
+    before, after = recorded.raw[4:], new.raw[4:]
+    if before != after and api_may_hold_secrets(recorded.key, response=True):
+        return [Difference("", "", _SECRET, _SECRET)]
+    return list(differences(before, after))
+
+
 def _comparable(
-    struct: wire.Struct, other: wire.Struct, value: Mapping[str, Any], names: Names
+    struct: wire.Struct, other: wire.Struct, value: Mapping[str, Any], names: Names, *, secret: bool = False
 ) -> dict[str, Any]:
-    """Return of a struct what another version of it has too, in a form that can be compared."""
+    """Return of a struct what another version of it has too, in a form that can be compared.
+
+    :param secret: it is about a configuration that is secret
+    """
+    secret = secret or (SENSITIVITY in value and secret_config(value))
     others = {member.name: member for member in (*other.members, *(other.tagged or {}).values())}
     tagged = {member.name for member in (struct.tagged or {}).values()}
     made: dict[str, Any] = {}
@@ -100,24 +113,29 @@ def _comparable(
             found = value[name]
             if name in tagged and found == member.field.default_value(member.con):
                 continue  # the same as not there
-            made[name] = _leaf_or_inner(member, others[name], found, names)
+            made[name] = _leaf_or_inner(member, others[name], value, names, secret=secret)
         elif name in _TOPIC_NAMES and "topic_id" in others:
             made["topic"] = value[name]
     return made
 
 
-def _leaf_or_inner(member: wire.Member, other: wire.Member, value: Any, names: Names) -> Any:
+def _leaf_or_inner(
+    member: wire.Member, other: wire.Member, entry: Mapping[str, Any], names: Names, *, secret: bool
+) -> Any:
+    value = entry[member.name]
     if value is None:
         return None
-    if member.field.type.is_secret:
+    if member.field.type.is_secret or (
+        member.field.type.content == "config_value" and (secret or secret_config(entry))
+    ):
         return _SECRET
     con, behind = _inner(member.con), _inner(other.con)
     if isinstance(con, wire.Struct) and isinstance(behind, wire.Struct):
-        return _comparable(con, behind, value, names)
+        return _comparable(con, behind, value, names, secret=secret)
     if isinstance(con, wire.Array) and isinstance(behind, wire.Array):
         one, two = con.element, behind.element
         if isinstance(one, wire.Struct) and isinstance(two, wire.Struct):
-            return [_comparable(one, two, each, names) for each in value]
+            return [_comparable(one, two, each, names, secret=secret) for each in value]
         return list(value)
     if isinstance(con, wire.Records):
         return _records(value)

@@ -38,8 +38,13 @@ def together(*parts: str | Markup) -> Markup:
 
 
 def escaped(text: str) -> Markup:
-    """Return text as markup that says it; what cannot be printed, or turns the direction of writing, is marked."""
-    return Markup(escape("\n".join(map(printable, text.split("\n")))))
+    """Return text as markup that says it, on one line; what cannot be printed is marked."""
+    return Markup(escape(printable(text)))
+
+
+def on_lines(texts: Iterable[str]) -> Markup:
+    """Return texts as markup, each on a line of its own where lines are kept: in titles and in code."""
+    return Markup("\n".join(map(escaped, texts)))
 
 
 def table(

@@ -16,7 +16,7 @@ from captures.export.group_html.axis import WIDTH, AxisRow, Piece, axis
 from captures.export.group_html.lanes import Lane, lanes
 from captures.export.group_html.legend import class_of, lone_topic
 from captures.export.group_html.markers import LETTER, LEVEL, Marker, Numbered, placed
-from captures.export.group_html.markup import Markup, tag, together
+from captures.export.group_html.markup import Markup, on_lines, tag, together
 from captures.meaning import words
 from captures.moments import Clock, span
 
@@ -142,7 +142,7 @@ class _Picture:
     def _number(self, marker: Marker, top: float) -> Markup:
         told = marker.each.told
         head = words.listed([step(told), took(told, self._timeline)])
-        title = f"{head}: {told.trigger}\n{told.sentence}"
+        title = on_lines([f"{head}: {told.trigger}", told.sentence])
         return marker.draw(top, title, f"{told.trigger} {who(told, self._labels)}".rstrip())
 
     # ------------------------------------------------------------ lanes
@@ -161,7 +161,7 @@ class _Picture:
 
     def _lane(self, lane: Lane, row: AxisRow, top: float) -> Iterator[Markup]:
         middle = top + _LANE / 2
-        full = "\n".join(_described(member) for member in lane.members[:10])
+        full = on_lines(_described(member) for member in lane.members[:10])
         label = words.clipped(lane.label, _LABEL)
         yield tag("text", tag("title", full), label, x=_LEFT - 10, y=middle + 3.5, class_="label")
         yield tag("line", x1=_LEFT, y1=middle, x2=_LEFT + row.width, y2=middle, class_="lane")

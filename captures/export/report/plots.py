@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import log10
 
 from captures.export.group_html.axis import WIDTH
-from captures.export.group_html.markup import Markup, tag, together
+from captures.export.group_html.markup import Markup, on_lines, tag, together
 from captures.export.report.scales import Slices, TimeAxis, amount, duration, logarithmic_ticks, rounded_up
 
 LEFT = 150.0
@@ -269,7 +269,7 @@ def _hover(axis: TimeAxis, covered: tuple[int, int], height: float, told: str) -
 
 
 def _told(axis: TimeAxis, begin: int, parts: Iterable[tuple[str, str]]) -> str:
-    return "\n".join([axis.named(begin), *[f"{name}: {value}" for name, value in parts]])
+    return on_lines([axis.named(begin), *[f"{name}: {value}" for name, value in parts]])
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.export.group_html.markup import Markup, table, tag
+from captures.export.group_html.markup import Markup, on_lines, table, tag
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import LABEL, Bar, Lane, lanes
@@ -77,7 +77,7 @@ def _bar(context: Context, row: Row) -> Bar:
         f"{row['trigger']}{client}, {row['certainty']}",
         f"generation {'?' if row['generation'] is None else row['generation']}, {_took(row)}",
     ]
-    return Bar(begin, end, f"{colour} running" if row["running"] else colour, "\n".join(title))
+    return Bar(begin, end, f"{colour} running" if row["running"] else colour, on_lines(title))
 
 
 def _took(row: Row) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from captures.export.group_html.markup import Markup, tag, together
+from captures.export.group_html.markup import Markup, on_lines, tag, together
 from captures.export.report.database import Row, Statement, Tables
 from captures.export.report.scales import Slices, TimeAxis
 from captures.moments import Clock
@@ -64,7 +64,13 @@ def block(title: str, statement: Statement | Sequence[Statement], *inside: Marku
 def shown_sql(text: str, name: str = "SQL") -> Markup:
     """Return a statement folded away, with a button that copies it."""
     button = tag("button", "Copy", type="button", class_="copy", hidden="")
-    return tag("details", tag("summary", name), button, tag("pre", tag("code", text)), class_="sql")
+    return tag(
+        "details",
+        tag("summary", name),
+        button,
+        tag("pre", tag("code", on_lines(text.split("\n")))),
+        class_="sql",
+    )
 
 
 def nothing(text: str) -> Markup:

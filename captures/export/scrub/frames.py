@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from captures.export.scrub.records import FILLER, RecordScrubber
 from captures.export.scrub.tokens import scrub_token
 from dissectors.budget import Budget, of_message
-from dissectors.embedded import sensitive_config
+from dissectors.embedded.secrets import SENSITIVITY, secret_config
 from dissectors.frames import SIZE_BYTES, Body, decode_request, decode_response, trace_body
 from dissectors.trace import Node
 
@@ -90,7 +90,7 @@ class FrameScrubber:
         root = trace_body(body, response=walk.response)
         for part in root.children or ():
             if part.name in ("header", "body"):
-                self._fields(part, part, out, walk)
+                self._fields(part, part, out, walk, secret=False)
                 cut = _sound_end(part)
                 if cut >= 0:
                     self._zero(out, cut, len(out) + SIZE_BYTES)
@@ -98,14 +98,15 @@ class FrameScrubber:
                 self._zero(out, part.start, part.end)
         return bytes(out)
 
-    def _fields(self, node: Node, root: Node, out: bytearray, walk: _Walk) -> None:
+    def _fields(self, node: Node, root: Node, out: bytearray, walk: _Walk, *, secret: bool) -> None:
+        secret = secret or _is_secret_config(node, root)
         for child in node.children or ():
             if child.children is not None:
-                self._fields(child, root, out, walk)
+                self._fields(child, root, out, walk, secret=secret)
             elif child.end >= 0 and isinstance(child.value, bytes | str) and child.value:
-                self._leaf(child, node, root, out, walk)
+                self._leaf(child, node, out, walk, secret=secret)
 
-    def _leaf(self, leaf: Node, holder: Node, root: Node, out: bytearray, walk: _Walk) -> None:
+    def _leaf(self, leaf: Node, holder: Node, out: bytearray, walk: _Walk, *, secret: bool) -> None:
         if leaf.field is None:
             if isinstance(leaf.name, int) and leaf.kind == "bytes" and holder.kind != "array":
                 self._zero(out, leaf.end - len(leaf.value), leaf.end)  # a tag that is not known
@@ -120,7 +121,7 @@ class FrameScrubber:
             blanked = self.token(value)
         elif type_.content in ("envelope_request", "envelope_response"):
             blanked = self._enveloped(value, walk)
-        elif type_.is_secret or (type_.content == "config_value" and _is_sensitive(holder, root)):
+        elif type_.is_secret or (type_.content == "config_value" and secret):
             self.counts["secrets"] += 1
             blanked = bytes((FILLER,)) * len(value)
         else:
@@ -157,12 +158,15 @@ def _sound_end(node: Node) -> int:
     return node.start
 
 
-def _is_sensitive(holder: Node, root: Node) -> bool:
-    for node in (holder, root):
-        for child in node.children or ():
-            if child.name == "name" and isinstance(child.value, str) and child.value:
-                return sensitive_config(child.value)
-    return False
+def _is_secret_config(node: Node, root: Node) -> bool:
+    """Tell whether a struct is about a configuration whose value is secret, here and in the structs inside."""
+    entry = {str(child.name): child.value for child in node.children or () if child.children is None}
+    if "value" not in entry:
+        return False
+    name = next((str(child.value or "") for child in root.children or () if child.name == "name"), "")
+    # of a declaration that has it, the flag may be cut off
+    cut = node.end < 0 and SENSITIVITY not in entry
+    return secret_config(entry, name, flagged=cut or SENSITIVITY in entry)
 
 
 def enveloped(payload: bytes) -> tuple[int, int] | None:

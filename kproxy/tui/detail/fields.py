@@ -10,13 +10,14 @@ from captures.meaning import words
 from dissectors import budget
 from dissectors.domains import ERROR_CODE, Domain
 from dissectors.frames import DECOMPRESSED
+from dissectors.masks import Masks
 from dissectors.trace import Node
 from kproxy.cli.interventions import Changes
 from kproxy.cli.values import has_parts, parts_of, short
 from kproxy.tui.detail import batches
 from kproxy.tui.detail.inside import locate
 from kproxy.tui.detail.nodes import ByteBuffer, FieldNode, Role, Side
-from kproxy.tui.detail.secrets import Masks, merged, zeroed
+from kproxy.tui.detail.secrets import merged, zeroed
 
 _DEEPEST = 30
 """Levels of what is known beyond the fields; the sender decides how deep these are."""
@@ -45,7 +46,7 @@ class Fields:
         self.nodes: dict[str, FieldNode] = {}
         self._side = side
         self._decoded = exchange.annotations.decoded
-        self._masks = Masks(exchange.annotations.masked)
+        self.masks = Masks(exchange.annotations.masked)
         self._changes = changes
         self._buffers: list[_Bytes] = []
 
@@ -119,9 +120,9 @@ class Fields:
         self.nodes[path] = made
         parent.children.append(made)
         parent.wire += 1
-        hidden = hidden or path in self._masks
+        hidden = hidden or path in self.masks
         if children is None:
-            self._fill_leaf(made, node, hidden=hidden or self._masks.within(path))
+            self._fill_leaf(made, node, hidden=hidden or self.masks.within(path))
         else:
             self._fill_struct(made, node, children, hidden=hidden)
         in_records = node.field is None and parent.kind in ("records", DECOMPRESSED)
@@ -147,7 +148,7 @@ class Fields:
 
     def _masked_beside(self, made: FieldNode) -> bool:
         holder = made.parent
-        return holder is not None and self._masks.within(holder.path)
+        return holder is not None and self.masks.within(holder.path)
 
     def _fill_struct(self, made: FieldNode, node: Node, children: list[Node], *, hidden: bool) -> None:
         path, buffer, limit = made.path, made.buffer, made.end
@@ -202,7 +203,7 @@ class Fields:
             deeper = has_parts(item) and depth < _DEEPEST
             node = FieldNode(name, here, Role.INNER, "", None, parent.buffer, parent.start, parent.end)
             node.leaf, node.parent = not deeper, parent
-            node.masked = here in self._masks
+            node.masked = here in self.masks
             node.value = None if deeper or node.masked else _TOO_DEEP if has_parts(item) else item
             known = self._decoded.get(here)
             if isinstance(known, str):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.table import Flag
 from dissectors.frames import SIZE_BYTES, Body, trace_body
+from dissectors.masks import UNDECODED
 from dissectors.trace import Node
 from kproxy.cli.interventions import Changes
 from kproxy.cli.values import short
 from kproxy.tui.detail.fields import Fields
 from kproxy.tui.detail.nodes import Detail, FieldNode, Role, Side, SideDetail
-from kproxy.tui.detail.secrets import may_hold_secrets
 
 MAX_RECORDS = 2_000
 """Records of a frame that are shown, each with some ten fields: details have to be there before one has looked for
@@ -84,7 +84,7 @@ class _Maker:
             fields.add(child, Node("body", 0, "struct").path_of(child, side), root, limit)
         if rest is not None:
             fields.add(rest, f"{side}.undecoded", root, rest.end)
-        if not self._show_secrets and may_hold_secrets(body, side):
+        if f"{side}.{UNDECODED}" in fields.masks:
             self._hide_undecoded(root, fields)
         return root
 

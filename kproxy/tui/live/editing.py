@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from captures.interventions import Change, masks
+from captures.interventions import Change
 from dissectors import wire
 from dissectors.annotate import Annotations, Annotator
 from dissectors.domains import Domain
 from dissectors.frames import SIZE_BYTES, decode_request
 from dissectors.knowledge import Knowledge
+from dissectors.masks import Masks
 from dissectors.printable import printable
 from dissectors.schema import Field
 from kproxy.cli.values import short
@@ -147,10 +148,9 @@ class Draft:
         assert body.value is not None
         self._struct = message.struct
         self._value: dict[str, Any] = body.value
-        self._masked: list[str] = []
-        if not show_secrets:
-            self._masked = self._secrets(None if asked is None else b64decode(asked))
-        self.masked = bool(self._masked)
+        masked = [] if show_secrets else self._secrets(None if asked is None else b64decode(asked))
+        self._masks = Masks(masked)
+        self.masked = bool(masked)
 
     def _secrets(self, asked: bytes | None) -> list[str]:
         """Return the paths of values that must not be shown."""
@@ -188,7 +188,7 @@ class Draft:
             yield Leaf(steps, path, con, field, value, self._fixed(path, con, value))
 
     def _fixed(self, path: str, con: wire.WireType, value: Any) -> str:
-        if masks(set(self._masked), f"{self.frame.side}.{path}"):
+        if self._masks.covers(f"{self.frame.side}.{path}"):
             return "(masked)"
         if isinstance(con, wire.Records) and value is not None:
             return f"(records, {len(value):,} bytes: to be edited as JSON)"

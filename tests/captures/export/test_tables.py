@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -69,6 +70,30 @@ def test_csv(exchanges: list[Exchange]) -> None:
         assert row["flags"].split() == shape["flags"]
         assert row["request_gist"] == exchange.gist[0]
     assert rows[17]["errors"] == "MEMBER_ID_REQUIRED"
+
+
+@pytest.mark.parametrize(
+    ("said", "cell"),
+    [
+        ("app-1", "app-1"),
+        ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+        ("+1", "'+1"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'�=1"),
+        (" =1", "' =1"),
+        ('"=1', "'\"=1"),
+        ("\r", "'�"),
+        ("a=1", "a=1"),
+        ("\x1b[2J\0", "�[2J�"),
+        ("a\nb", "a b"),
+    ],
+)
+def test_texts_in_csv_are_no_formulas(exchanges: list[Exchange], said: str, cell: str) -> None:
+    file = io.StringIO(newline="")
+    write_csv([replace(exchanges[0], client_id=said, latency=-5)], file, choose(["client_id", "latency_ns"]))
+    file.seek(0)
+    assert next(csv.DictReader(file)) == {"client_id": cell, "latency_ns": "-5"}
 
 
 def test_parquet(exchanges: list[Exchange], tmp_path: Path) -> None:

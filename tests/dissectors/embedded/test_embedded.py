@@ -18,7 +18,15 @@ from tests.dissectors.embedded.declarations import KAFKAS, messages
 MUTATIONS = 60
 
 #: contents of fields that are not bytes: the annotator handles them itself
-NOT_EMBEDDED = {"api_key", "config_value", "feature_level", "topic_id", "unaligned_records", ""}
+NOT_EMBEDDED = {
+    "api_key",
+    "config_value",
+    "sensitivity",
+    "feature_level",
+    "topic_id",
+    "unaligned_records",
+    "",
+}
 
 SAMPLES = [
     ("group_metadata", bytes.fromhex(test_groups.STICKY_V1), Hints("consumer", "sticky")),

@@ -4,7 +4,7 @@ import pytest
 
 from dissectors.embedded import sensitive_config
 from dissectors.embedded.cluster_metadata import ConfigRecord, UserScramCredentialRecord
-from dissectors.embedded.secrets import describe
+from dissectors.embedded.secrets import api_may_hold_secrets, describe, secret_config
 
 # PASSWORD-type configurations of Kafka 4.3 (SslConfigs, SaslConfigs, BrokerSecurityConfigs), with prefixes in use,
 # and those of librdkafka, Connect and cloud plug-ins
@@ -39,9 +39,34 @@ SECRET = [
     "api.key",
     "gcs.credentials.json",
     "access_token",
+    "secretAccessKey",
+    "SECRET_ACCESS_KEY",
+    "apiKey",
+    "APIKey",
+    "authToken",
+    "accessToken",
+    "privateKey",
+    "ssl.keystore.pass",
+    "signing.key",
+    "my.apikey",
+    "confluent.license",
+    "license.key",
+    "storage.connectionString",
 ]
 
 OPEN = [
+    "key.serializer",
+    "key.converter",
+    "max.poll.records",
+    "sasl.oauthbearer.token.endpoint.url",
+    "tokenEndpointUrl",
+    "group.id",
+    "groupId",
+    "aws.access.key.id",
+    "partition.key",
+    "compass.direction",
+    "confluent.license.topic",
+    "bypass",
     "ssl.keystore.location",
     "ssl.keystore.type",
     "ssl.truststore.location",
@@ -106,3 +131,44 @@ def test_configurations_are_masked_by_name() -> None:
 
 def test_partial_values() -> None:
     assert describe(UserScramCredentialRecord[0].struct, {"name": None}, show_secrets=False) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("entry", "flagged", "secret"),
+    [
+        ({"name": "a", "value": "x", "is_sensitive": True}, True, True),
+        ({"name": "a", "value": "x", "is_sensitive": False}, True, False),
+        ({"name": "a", "value": "x", "is_sensitive": False, "config_type": 9}, True, True),
+        ({"name": "a", "value": "x", "is_sensitive": None}, True, True),  # cut off behind the value
+        ({"name": "a", "value": "x"}, True, True),
+        ({"name": "a", "value": "x"}, False, False),
+        ({"name": "apiKey", "value": "x", "is_sensitive": False}, True, True),
+    ],
+)
+def test_what_the_broker_says_of_a_configuration(
+    entry: dict[str, object], flagged: bool, secret: bool
+) -> None:
+    assert secret_config(entry, flagged=flagged) is secret
+
+
+@pytest.mark.parametrize(
+    ("key", "response", "may"),
+    [
+        (36, False, True),
+        (38, False, False),
+        (38, True, True),
+        (32, True, True),
+        (58, False, True),
+        (3, True, False),
+        (999, False, True),
+    ],
+)
+def test_which_apis_may_hold_secrets(key: int, response: bool, may: bool) -> None:
+    assert api_may_hold_secrets(key, response=response) is may
+
+
+def test_unknown_tags_beside_secrets_are_masked() -> None:
+    value = {"name": "alice", "_tags": {7: b"secret"}, "undecoded": b"rest"}
+    masked, _ = describe(UserScramCredentialRecord[0].struct, value, show_secrets=False)
+    assert masked == ["_tags[7]", "undecoded"]
+    assert value == {"name": "alice", "_tags": {7: None}, "undecoded": None}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api
+from dissectors.budget import changed as limits
 from dissectors.embedded.cluster_metadata import UserScramCredentialRecord
 from dissectors.frames import decode_response
 from dissectors.headers import ResponseHeader
 from dissectors.knowledge import Knowledge
+from dissectors.masks import Masks
 from dissectors.records import Record, build_batch
 from kproxy.cli.tree import traced_frame
 
@@ -33,7 +35,7 @@ def traced(*, show_secrets: bool) -> str:
     decoded = decode_response(payload, 1, 12)
     out = Annotations()
     Annotator(Knowledge(), show_secrets=show_secrets).annotate(decoded, "response", out)
-    return "\n".join(traced_frame(decoded, "response", out.decoded, masked=set(out.masked)))
+    return "\n".join(traced_frame(decoded, "response", out.decoded, masks=Masks(out.masked)))
 
 
 def test_a_secret_inside_a_record_is_masked() -> None:
@@ -47,3 +49,10 @@ def test_and_shown_when_asked_for() -> None:
     text = traced(show_secrets=True)
     assert "(masked)" not in text
     assert STORED_KEY.decode() in text
+
+
+def test_no_more_fields_are_shown_than_the_limit_allows() -> None:
+    with limits(shown_fields=12):
+        lines = traced(show_secrets=True).splitlines()
+    assert len(lines) == 14  # with that of the frame
+    assert lines[-1].strip() == "… more fields than the limit shown_fields (12 objects); --json has all"

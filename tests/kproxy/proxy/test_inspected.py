@@ -23,7 +23,7 @@ MOST = 100_000
 @pytest.fixture(autouse=True)
 def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setitem(budget._in_force, "inspected_bytes", MOST)
+    monkeypatch.setitem(budget.IN_FORCE, "inspected_bytes", MOST)
 
 
 def begun(size: int, there: int) -> bytes:
@@ -95,7 +95,7 @@ def test_a_response_that_must_be_read_ends_the_connection_where_there_is_no_room
     async def test() -> None:
         async with FakeBroker() as broker:
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-                broker.advertised = [(each, "127.0.0.1", broker.port) for each in range(200)]
+                broker.advertised = [(each, "127.0.0.1", broker.port) for each in range(5_000)]
                 proxy.plane.inspected.spend("inspected_bytes", MOST - 100)
                 async with await Client.connect(proxy.address) as client:
                     with pytest.raises((ConnectionError, EOFError)):

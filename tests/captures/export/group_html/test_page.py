@@ -22,7 +22,7 @@ from captures.analysis.groups.model import (
     Trigger,
 )
 from captures.export.group_html import page
-from captures.export.group_html.markup import Markup, escaped, tag
+from captures.export.group_html.markup import Markup, escaped, on_lines, tag
 from captures.export.group_html.picture import MOST_LANES
 from captures.names import Names
 from tests.captures.analysis.groups.kit import at, cause, member, places, rebalance, timeline
@@ -233,7 +233,8 @@ def test_groups_without_anything() -> None:
 def test_markup_escapes() -> None:
     assert tag("b", "<i>", tag("i", "&"), title='"') == '<b title="&quot;">&lt;i&gt;<i>&amp;</i></b>'
     assert tag("rect", x=1.25, width=2.0, class_="a", rx=None) == '<rect x="1.2" width="2" class="a"></rect>'
-    assert escaped("a\tb\nc") == Markup("a\ufffdb\nc")
+    assert escaped("a\tb\nc") == Markup("a\ufffdb\ufffdc")
+    assert on_lines(["<a>", "b\nc"]) == Markup("&lt;a&gt;\nb\ufffdc")
 
 
 def test_of_members_by_the_hundred_those_are_drawn_to_whom_something_happened() -> None:

@@ -1,0 +1,194 @@
+"""No output of any command lets foreign text drive a terminal or forge a line, nor tells a secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from captures.exchanges import Exchange, ExchangeReader, open_capture
+from dissectors.printable import is_printable
+from kproxy.cli import main
+from kproxy.cli.printing import echo_lines
+from kproxy.cli.tree import problem_lines, traced_exchange
+from kproxy.copying.errors import CannotCopyError
+from kproxy.copying.formats import FORMATS, Context
+from kproxy.tui.detail.make import detail_of
+from tests.planted import FORGED, HOSTILE, SECRET, readings_of, written
+
+OURS = re.compile(r"\x1b\[(?:0|1|2|3[1-6]|90)m")
+READINGS = readings_of()
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("planted"))
+
+
+@pytest.fixture(scope="module")
+def exchanges(capture: Path) -> list[Exchange]:
+    opened = open_capture([str(capture)])
+    opened.read()
+    return list(ExchangeReader(opened))
+
+
+def run(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def assert_tells_no_secret(text: str) -> None:
+    for reading in READINGS:
+        at = text.find(reading)
+        assert at < 0, f"a secret: {text[max(at - 300, 0) : at + 60]!r}"
+
+
+def assert_fit_for_a_terminal(text: str, *, colored: bool = False) -> None:
+    for line in text.split("\n"):
+        plain = OURS.sub("", line) if colored else line
+        assert is_printable(plain), f"not printable: {plain!r}"
+        assert not plain.startswith(FORGED), "a forged line"
+    assert_tells_no_secret(text)
+
+
+LINES = [
+    "read",
+    "read --color always",
+    "read -V",
+    "read -V --color always",
+    "read -V --payload preview",
+    "stats --all",
+    "stats --all --color always",
+    "groups --all",
+    "groups --all --color always",
+    "groups --mermaid",
+    "lag --all",
+    "journey --all --key x",
+    "clients --all",
+    "clients --all --config --color always",
+    "follow --all --connection 1",
+    "follow --mermaid --connection 1",
+    "api-versions --all --color always",
+    "compat --all --broker-version 4.3",
+    "diagnose --all --color always",
+    "diagnose --all --markdown",
+    "export --format mermaid -o -",
+    "export --format csv --columns all -o -",
+]
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_lines(command: str, capture: Path) -> None:
+    name, *options = command.split()
+    result = run(name, *options, capture)
+    assert result.stdout
+    text = result.stdout.replace("\r\n", "\n") if "csv" in command else result.stdout
+    assert_fit_for_a_terminal(text, colored="always" in command)
+    assert_fit_for_a_terminal(result.stderr)
+
+
+def test_the_client_of_a_hostile_name_is_followed(capture: Path) -> None:
+    assert_fit_for_a_terminal(run("follow", HOSTILE, capture).output)
+    assert_fit_for_a_terminal(run("follow", "nobody", capture).output)
+    assert_fit_for_a_terminal(run("diff", "--all", capture, capture).output)
+
+
+JSON = [
+    "read --json",
+    "read --json --text",
+    "stats --json",
+    "groups --json",
+    "lag --json",
+    "clients --json --config",
+    "follow --json --connection 1",
+    "api-versions --json",
+    "compat --json --broker-version 4.3",
+    "diagnose --json",
+    "export --format json -o -",
+]
+
+
+@pytest.mark.parametrize("command", JSON)
+def test_json(command: str, capture: Path) -> None:
+    name, *options = command.split()
+    result = run(name, *options, capture)
+    for line in result.stdout.splitlines() if name != "read" else result.stdout.split("\n")[:-1]:
+        json.loads(line)
+    assert "\x1b" not in result.stdout
+    assert_tells_no_secret(result.stdout)
+    assert_fit_for_a_terminal(result.stderr)
+
+
+def test_bytes_of_every_exchange(exchanges: list[Exchange], capsys: pytest.CaptureFixture[str]) -> None:
+    """What ``read --exchange N`` prints."""
+    assert len(exchanges) > 500
+    for exchange in exchanges:
+        echo_lines(traced_exchange(exchange))
+        echo_lines(problem_lines(exchange))
+    assert_fit_for_a_terminal(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("number", [1, 2, -1])
+def test_one_exchange(number: int, capture: Path, exchanges: list[Exchange]) -> None:
+    wanted = number if number > 0 else len(exchanges)
+    assert_fit_for_a_terminal(run("read", "--exchange", str(wanted), capture).output)
+
+
+def test_secrets_are_there_if_they_are_asked_for(capture: Path) -> None:
+    shown = run("read", "-V", "--show-secrets", capture).stdout
+    assert SECRET in shown
+    assert is_printable(shown.replace("\n", ""))
+    assert SECRET in run("read", "--json", "--text", "--show-secrets", capture).stdout
+
+
+def test_copies(exchanges: list[Exchange], capture: Path) -> None:
+    opened = open_capture([str(capture)])
+    opened.read()
+    context = Context(opened)
+    for form in FORMATS:
+        for exchange in exchanges:
+            try:
+                text = form.text([exchange], context)
+            except CannotCopyError as error:
+                text = str(error)
+            assert_tells_no_secret(text)
+            assert "\x1b" not in text
+
+
+def test_details_of_the_ui(exchanges: list[Exchange]) -> None:
+    secret = SECRET.encode()
+    for exchange in exchanges:
+        detail = detail_of(exchange)
+        for side in (detail.request, detail.response):
+            assert not any(secret in buffer.data for buffer in side.buffers), exchange
+            for node in side.root.walk() if side.root is not None else ():
+                assert_tells_no_secret(f"{node.text(10_000)} {node.note} {node.change} {node.value!r}")
+
+
+def test_files(capture: Path, tmp_path: Path) -> None:
+    page = tmp_path / "groups.html"
+    run("groups", "--html", page, capture)
+    assert_fit_for_a_terminal(page.read_text())
+    scrubbed = tmp_path / "scrubbed.pcapng"
+    run("export", "--scrub", capture, "-o", scrubbed)
+    assert SECRET.encode() not in scrubbed.read_bytes()
+    table = tmp_path / "exchanges.parquet"
+    run("export", capture, "-o", table)
+    assert_tells_no_secret(json.dumps(pq.read_table(table).to_pylist(), default=str))
+
+
+def test_tables_and_their_report(capture: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    assert_fit_for_a_terminal(run("tables", "--engine", "single", "-o", folder, capture).output)
+    files = list(folder.rglob("*.parquet"))
+    assert files
+    for path in files:
+        assert_tells_no_secret(repr(pq.read_table(path).to_pylist()))
+    page = tmp_path / "report.html"
+    run("report", folder, "-o", page)
+    assert_fit_for_a_terminal(page.read_text())
