@@ -219,9 +219,14 @@ class _Maker:
             yield from self._hole(latest, frames[0].side, sent, end - expected)
 
     def _hole(self, time: int, side: int, position: int, size: int) -> Iterator[_Segment]:
-        """Packets without a byte of payload, unless the hole is so large that sequence numbers must do."""
-        for at in range(0, size if size <= _MOST_HOLE else 0, self.segment_size):
-            yield _Segment(time, 0, side, position + at, b"", min(self.segment_size, size - at), False, "")
+        """Packets without a byte of payload."""
+        for at, missing in self._lacking(position, position + size):
+            yield _Segment(time, 0, side, at, b"", missing, False, "")
+
+    def _lacking(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Cut a hole into packets: where each begins, and how many bytes; none if sequence numbers must do."""
+        for at in range(start, end if end - start <= _MOST_HOLE else start, self.segment_size):
+            yield at, min(self.segment_size, end - at)
 
     def _frame(self, frame: _Frame, sent: int, size: int) -> Iterator[_Segment]:
         """One frame, or its first ``size`` bytes: what was captured goes at times from its first to its last."""
@@ -241,8 +246,8 @@ class _Maker:
         """Cut a frame into packets: offset in the frame, place in the file, bytes, how many bytes are missing."""
         at = place = 0
         for piece in (*pieces, Piece(size, b"", -1)):
-            for hole in range(at, piece.start, self.segment_size):
-                yield hole, place, b"", min(self.segment_size, piece.start - hole)
+            for hole, missing in self._lacking(at, piece.start):
+                yield hole, place, b"", missing
             for start in range(0, len(piece.data), self.segment_size):
                 yield (
                     piece.start + start,

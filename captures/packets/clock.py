@@ -15,6 +15,10 @@ STEADY = 64
 """So many late packets in a row mean that the clock was set back; fewer, that two clocks took part."""
 
 
+_MOST_LAG = 1 << 62
+"""With times before 2116 (2 ** 62 ns), a reading has 64 bits; a clock set back by more, in all, only stands still."""
+
+
 class ClockState(NamedTuple):
     """Where a clock stands.
 
@@ -60,7 +64,7 @@ class CaptureClock:
         at = 0
         while (set_back := self._set_back(reading[at:] - own[at:] >= STEP)) >= 0:
             at += set_back
-            own[at:] += reading[at] - own[at]
+            own[at:] += min(int(reading[at] - own[at]), _MOST_LAG - int(own[at] - time[at]))
             reading[at:] = np.maximum.accumulate(np.maximum(own[at:], reading[at]))
         self._lag = int(own[-1] - time[-1])
         self._latest = int(reading[-1])

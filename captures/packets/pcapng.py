@@ -37,6 +37,9 @@ _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
 _NEW_SPAN = 1 << 16
 
+_LATEST = (1 << 62) // 1_000_000_000
+"""Seconds since the epoch, in 2116: later than any time of a pcap file; half of what 64 bits hold of nanoseconds."""
+
 # option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
 _COMMENT = 1
 _IF_NAME, _IF_DESCRIPTION, _IF_RESOLUTION, _IF_OFFSET = 2, 3, 9, 14
@@ -264,7 +267,10 @@ class PcapngFormat:
         return np.where(found == 0, self.maximum, found)
 
     def _times(self, ticks: np.ndarray, interface: Int64s) -> Int64s:
-        """Nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface."""
+        """Nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface.
+
+        A time that no packet can have is not known: 0, as that of a simple packet. Differences of all others fit.
+        """
         time = np.zeros(len(ticks), np.int64)
         clock, offset = self._clocks.units[interface], self._clocks.offset[interface]
         for units in distinct(clock):
@@ -275,7 +281,9 @@ class PcapngFormat:
                 nanoseconds = rest.astype(np.int64) * (1_000_000_000 // units)
             else:  # finer than a nanosecond, or a power of two: exact to a nanosecond or two
                 nanoseconds = (rest.astype(np.float64) * (1e9 / units)).astype(np.int64)
-            time[mine] = (seconds + offset[mine]) * 1_000_000_000 + nanoseconds
+            about = seconds + offset[mine].astype(np.float64)  # which no offset can make overflow
+            known = (about >= 0) & (about < _LATEST)
+            time[mine] = np.where(known, (seconds + offset[mine]) * 1_000_000_000 + nanoseconds, 0)
         return time
 
     def _other(self, kind: int, block: bytes) -> None:

@@ -18,6 +18,7 @@ from captures.packets import read_packets
 from captures.packets.source import KEPT, open_source
 from tests.captures.export.files import DATA, RECORDED, SAMPLE, exported, needs_tshark, opened, shapes, tshark
 from tests.captures.packets import kit
+from tests.lanes.hostile.collection import ATTACKS
 
 
 def texts(shapes: list[dict]) -> str:
@@ -154,6 +155,15 @@ def test_what_is_in_ip_fragments_becomes_synthetic(tmp_path: Path) -> None:
     assert writer.written.synthetic == writer.written.packets == 5
     assert shapes(opened(out)) == shapes(capture)
     assert len(capture.table) == 1
+
+
+def test_no_packets_stand_for_gigabytes_that_are_missing_in_a_frame(tmp_path: Path) -> None:
+    path, out = ATTACKS["announced-holes"].write(tmp_path, 0.05), tmp_path / "out.pcapng"
+    capture = opened(path)
+    assert max(capture.table.column("response_size").tolist()) > 1 << 30
+    writer = exported(capture, out, synthetic=True)
+    assert writer.written.packets < 20
+    assert len(opened(out).table) == len(capture.table)
 
 
 def test_scapy_agrees_on_every_checksum(tmp_path: Path) -> None:

@@ -52,3 +52,10 @@ def test_it_never_runs_backwards_and_knows_no_blocks(
     whole = readings(times)
     assert np.all(np.diff(whole) >= 0)
     assert np.array_equal(readings(times, sizes), whole)
+
+
+def test_set_back_by_centuries_again_and_again_it_never_runs_backwards() -> None:
+    far = (1 << 62) - 1
+    got = readings([time for _ in range(5) for time in (0, far, *[0] * (2 * STEADY))])
+    assert (np.diff(got) >= 0).all()
+    assert got[-1] == far + (1 << 62)

@@ -1,0 +1,137 @@
+"""The tables of docs/security.md: what hostile files and clients cost. Made from ``hostile.json`` and nothing else.
+
+That file is written by ``python -m tests.lanes.hostile --write`` (``gate``), ``python -m tests.lanes.hostile.beside
+--write`` (``readers``) and ``python -m tests.lanes.hostile.live --write`` (``live``), which also say when, where and of
+which commit; each replaces its own part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent.parent
+RESULTS = DOCS / "hostile.json"
+PAGE = "security.md"
+
+#: ``gate``, ``readers`` and ``live``, each with ``began``, ``commit``, ``machine`` and what it found
+Book = dict[str, Any]
+
+_MIB = 1 << 20
+_MB = 1_000_000
+
+
+def load() -> Book:
+    """Return what was measured, as the file has it."""
+    book: Book = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return book
+
+
+def write(part: str, entry: Mapping[str, Any]) -> None:
+    """Put a part into the file, in the place of the same one before."""
+    book = {name: each for name, each in load().items() if name != part} | {part: dict(entry)}
+    RESULTS.write_text(json.dumps(dict(sorted(book.items())), indent=1, ensure_ascii=False) + "\n")
+
+
+def tables(book: Book) -> dict[str, str]:
+    """Return the tables of the page, by the names at their places."""
+    parts = {"readers": _readers, "gate": _gate, "live": _live}
+    return {
+        name: "\n\n".join(told(book[name])) if name in book else "Not measured yet."
+        for name, told in parts.items()
+    }
+
+
+def _readers(entry: Mapping[str, Any]) -> Iterator[str]:
+    patience = entry["patience"]
+    yield (
+        f"{_measured(entry)} Either program makes the table that `kproxy read` prints, tshark {entry['tshark']} by "
+        f"`-T fields`; either is ended after {patience} s."
+    )
+    head = ("file", "attacks by", "MB", "kproxy: s, MiB", "tshark: s, MiB")
+    yield _table(
+        head,
+        (
+            (
+                f"`{name}`",
+                file["about"],
+                f"{file['bytes'] / _MB:,.1f}" if file["bytes"] >= _MB / 10 else f"{file['bytes'] / _MB:.4f}",
+                _took(file["kproxy"]),
+                _took(file["tshark"]),
+            )
+            for name, file in entry["files"].items()
+        ),
+    )
+
+
+def _gate(entry: Mapping[str, Any]) -> Iterator[str]:
+    files, bounds = entry["files"], entry["bounds"]
+    failed = [(f"`{name}`", *each) for name, file in files.items() for each in file["failed"]]
+    size = "in full size" if entry["scale"] == 1 else f"made at {entry['scale']:g} of their size"
+    yield (
+        f"{_measured(entry)} {len(files)} files {size}, {entry['commands']} commands on each: {entry['runs']:,} runs "
+        f"with {bounds['seconds']} s of the processor and {bounds['memory'] // _MIB:,} MiB, "
+        f"{len(failed) or 'none'} of which failed."
+    )
+    yield _table(
+        ("file", "slowest command: s", "largest command: MiB"),
+        (
+            (
+                f"`{name}`",
+                f"{file['slowest'][0]:.1f} ({file['slowest'][1]})",
+                f"{file['largest'][0] / _MIB:,.0f} ({file['largest'][1]})",
+            )
+            for name, file in files.items()
+        ),
+    )
+    if failed:
+        yield "These runs failed:"
+        yield _table(("file", "command", "how"), failed)
+
+
+def _took(took: Mapping[str, Any]) -> str:
+    if took["code"] < 0 or took["code"] > 127:
+        return f"ended after {took['seconds']:.0f} s, {took['memory'] / _MIB:,.0f}"
+    return f"{took['seconds']:.2f}, {took['memory'] / _MIB:,.0f}"
+
+
+def _live(entry: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{_measured(entry)} Each with a proxy of its own, which does not record."
+    head = (
+        "attack",
+        "by",
+        "others waited: ms",
+        "of which without the proxy",
+        "forwarding process: MiB",
+        "ports",
+    )
+    yield _table(
+        head,
+        (
+            (
+                each["name"],
+                each["about"],
+                f"{each['waited'] * 1000:,.0f}",
+                f"{each['without'] * 1000:,.0f}",
+                f"{each['memory']:,}",
+                f"{each['ports']:,}",
+            )
+            for each in entry["attacks"]
+        ),
+    )
+
+
+def _measured(entry: Mapping[str, Any]) -> str:
+    machine = entry["machine"]
+    place = f"{machine['cores']} cores of {machine['processor']}, Python {machine['Python'].split()[-1]}"
+    return (
+        f"Measured {entry['began'][:10]} of commit `{entry['commit']}` by `{entry['command']}`, on {place}; load when "
+        f"it began: {entry['load']:.1f}."
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([each.replace("|", "\\|") for each in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
