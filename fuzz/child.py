@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import atheris
 from atheris.instrument_bytecode import patch_code
 
-from fuzz.target import limited, load
+from fuzz.cases import Cases, guarded
+from fuzz.target import FOUND, load
 
 _GENERATOR = "dissectors.codegen"
 
 
 def main(arguments: list[str]) -> None:
     """Fuzz; the arguments are a target and the options of libFuzzer. Does not return: libFuzzer ends the process."""
-    name, *options = arguments
+    name, index, *options = arguments
     with atheris.instrument_imports(include=["dissectors", "captures", "kproxy"]):
         target = load(name)
         # shadows the builtin in that module alone
@@ -31,8 +33,20 @@ def main(arguments: list[str]) -> None:
             target.run(
                 data
             )  # what is imported when it is first needed is not to count as the time of an input
+        cases = Cases(Path(index), FOUND / name)
+        cases.forget_mended(target)
+        run = guarded(target)
+
+        def one(data: bytes) -> None:
+            try:
+                run(data)
+            except Exception as error:  # whatever it is, it is the case; libFuzzer would end here
+                if path := cases.take(data, error):
+                    print(f"{type(error).__name__}: {error}"[:300])
+                    print(f"Test unit written to {path}", flush=True)
+
         # libFuzzer joins this and its options to a command where it starts itself again, as for --merge
-        atheris.Setup([f"{sys.executable} -m fuzz.child {name}", *options], limited(target))
+        atheris.Setup([f"{sys.executable} -m fuzz.child {name} {index}", *options], one)
         atheris.Fuzz()  # inside: what is imported only when it is needed is instrumented too
 
 

@@ -19,7 +19,10 @@ from fuzz.target import check
 from tests.captures.packets.kit import Read, read
 
 _LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
-_SMALL_BLOCKS = (256, 900, 3000)  # no block is smaller than the first
+SMALL_BLOCKS = (256, 900, 3000)
+"""Sizes of blocks that inputs which are kept are read with; no block is smaller than the first."""
+_MOST_BLOCKS = 4
+"""Blocks that a file is cut into, about: each takes as long as reading a small file at once."""
 
 T = TypeVar("T")
 
@@ -40,9 +43,10 @@ def on_disk(data: bytes, use: Callable[[Path], T]) -> T:
         path.unlink(missing_ok=True)
 
 
-def small_block(number: int) -> int:
-    """Return one of the small block sizes."""
-    return _SMALL_BLOCKS[number % len(_SMALL_BLOCKS)]
+def block_of(size: int, chance: int) -> int:
+    """Return the size of blocks that a file is read in: any that cuts it into a few."""
+    least = max(size // _MOST_BLOCKS, SMALL_BLOCKS[0])
+    return least + chance % max(size - least, 1)
 
 
 def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[Read, dict[str, Any]] | None:
@@ -91,16 +95,21 @@ def same(one: dict[str, Any], other: dict[str, Any], *what: object) -> None:
         check(value == other[name], *what, "give another", name)
 
 
-def exchanges(data: bytes, block_size: int = BLOCK_SIZE, kind: type[Capture] = Capture) -> Any:
-    """Read a capture up to its exchanges; return what was found, None if it is no capture."""
+def exchanges(
+    data: bytes, block_size: int = BLOCK_SIZE, kind: type[Capture] = Capture, *, show: bool = False
+) -> Any:
+    """Read a capture up to its exchanges; return what was found, None if it is no capture.
+
+    :param show: decode all exchanges as well, as for the screen and for programs
+    """
     try:
-        return on_disk(data, lambda path: _exchanges(path, block_size, kind))
+        return on_disk(data, lambda path: _exchanges(path, block_size, kind, show))
     except CaptureError as error:
         check(error.reason, "an error without a reason")
         return None
 
 
-def _exchanges(path: Path, block_size: int, kind: type[Capture]) -> Any:
+def _exchanges(path: Path, block_size: int, kind: type[Capture], show: bool) -> Any:
     capture = kind(open_source(str(path)), block_size)
     capture.read()
     table = capture.table
@@ -109,7 +118,7 @@ def _exchanges(path: Path, block_size: int, kind: type[Capture]) -> Any:
         row = table.row(index)
         row["client_id"] = table.client_ids[row["client_id"]] if row["client_id"] >= 0 else None
         rows.append(row)
-    if kind is Capture and block_size == BLOCK_SIZE:
+    if show:
         shown(capture)
     return rows, sorted(map(repr, capture.skipped)), capture.foreign
 

@@ -12,34 +12,70 @@ from __future__ import annotations
 from collections.abc import Iterator
 from zlib import crc32
 
+from captures.packets.reader import BLOCK_SIZE
 from fuzz.target import check
-from fuzz.targets import packets
+from fuzz.targets import framing, packets
 from tests.captures.packets.kit import Record, pcap
 
 LONGEST = 8192
 
-_MOST_PACKETS_EXACT = ("number", "time", "seq", "captured")
+mutate = framing.pcap
+
+_EXACT = ("number", "time", "seq", "captured")
 
 
 def run(data: bytes) -> None:
-    """Read the file, in one block and in small ones, whole and cut."""
+    """Read the file in one way, or in two that are compared: which, its bytes decide."""
     chance = crc32(data)
+    small = packets.block_of(len(data), chance >> 8)
+    block = small if chance & 16 else BLOCK_SIZE
+    match chance & 15:
+        case 0 | 1 | 2 | 3 | 4 | 5:
+            packets.packets(data, block)
+        case 6 | 7 | 8:
+            packets.exchanges(data, block)
+        case 9:
+            packets.exchanges(data, block, show=True)
+        case 10 | 11 | 12:
+            packets_alike(data, small)
+        case 13 | 14:
+            exchanges_alike(data, small)
+        case _:
+            cut_short(data, (chance >> 8) % (len(data) + 1))
+
+
+def every(data: bytes) -> None:
+    """Do all that :func:`run` does to one or another input."""
+    chance = crc32(data)
+    packets.exchanges(data, show=True)
+    for block in (*packets.SMALL_BLOCKS, packets.block_of(len(data), chance >> 8)):
+        packets_alike(data, block)
+        exchanges_alike(data, block)
+    cut_short(data, (chance >> 8) % (len(data) + 1))
+
+
+def packets_alike(data: bytes, block: int) -> None:
+    """Check that reading in blocks of that size finds the packets and streams that reading all at once finds."""
+    found, again = packets.packets(data), packets.packets(data, block)
+    check((found is None) == (again is None), "blocks of", block, "bytes decide whether it is a capture")
+    if found is not None and again is not None:
+        packets.same(found[1], again[1], "blocks of", block, "bytes")
+
+
+def exchanges_alike(data: bytes, block: int) -> None:
+    """Check that reading in blocks of that size finds the exchanges that reading all at once finds."""
+    whole = packets.exchanges(data)
+    check(whole == packets.exchanges(data, block), "blocks of", block, "bytes give other exchanges")
+
+
+def cut_short(data: bytes, end: int) -> None:
+    """Check that a sound file has all packets before a place where it is cut off."""
     found = packets.packets(data)
-    small = packets.small_block(chance)
-    again = packets.packets(data, small)
-    check((found is None) == (again is None), "blocks of", small, "bytes decide whether it is a capture")
-    if found is None or again is None:
-        return
-    packets.same(found[1], again[1], "blocks of", small, "bytes")
-    if chance & 4:  # either of these for each input, as both take their time
-        whole = packets.exchanges(data)
-        check(whole == packets.exchanges(data, small), "blocks of", small, "bytes give other exchanges")
-    elif not found[1]["statistics"]["damage"]:
-        first = packets.packets(data[: chance % (len(data) + 1)])
-        for name in _MOST_PACKETS_EXACT if first else ():
-            assert first is not None
-            part = first[1][name][:-1]  # the last packet may be cut
-            check(part == found[1][name][: len(part)], "cut short, it has another", name)
+    first = None if found is None or found[1]["statistics"]["damage"] else packets.packets(data[:end])
+    for name in _EXACT if first else ():
+        assert found is not None and first is not None
+        part = first[1][name][:-1]  # the last packet may be cut
+        check(part == found[1][name][: len(part)], "cut short, it has another", name)
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from fuzz.targets import pcap
+from fuzz.targets import framing, pcap
 from tests.captures.packets.kit import T0, block, enhanced, interface, option, pcapng_of, section
 
 LONGEST = 8192
 
-run = pcap.run
+run, every, mutate = pcap.run, pcap.every, framing.pcapng
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
+from captures.exchanges import Capture
 from captures.packets import ACK, FIN, RST
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.apis import api
@@ -31,6 +33,16 @@ _MOST_PACKETS = 60
 _MOST_MESSAGES = 20
 _LATE = 4
 """Packets that a late one lets pass."""
+_COLUMNS = (
+    "connection",
+    "api_key",
+    "version",
+    "correlation_id",
+    "client_id",
+    "request_size",
+    "response_size",
+    "flags",
+)
 _VERSIONS = ((0, 3), (0, 8), (0, 12), (1, 12), (3, 1), (3, 9), (12, 4), (18, 3), (36, 0), (60, 0))
 
 
@@ -89,50 +101,78 @@ class Wire:
 
 
 def run(data: bytes) -> None:
-    """Make the capture and read it in all ways."""
+    """Make the capture and read it in one way, or in two that are compared: which, the input's bytes decide."""
+    talk, wire, capture = capture_of(data)
+    chance = crc32(data)
+    block = packets.block_of(len(capture), chance >> 8)
+    kind = Thorough if chance & 8 else Capture
+    match chance & 7:
+        case 0 | 1 | 2:
+            found = packets.exchanges(capture, block if chance & 16 else BLOCK_SIZE, kind, show=chance & 7 == 0)
+            if not wire.harmed:
+                right_exchanges(talk, found)
+        case 3:
+            streams = packets.packets(capture, block if chance & 16 else BLOCK_SIZE)
+            assert streams is not None
+            if not wire.harmed:
+                right_streams(talk, streams[1])
+        case 4:
+            packets_alike(capture, block)
+        case _:
+            ways_alike(capture, kind, block if chance & 16 or kind is Capture else BLOCK_SIZE)
+
+
+def every(data: bytes) -> None:
+    """Do all that :func:`run` does to one or another input."""
+    talk, wire, capture = capture_of(data)
+    whole, streams = packets.exchanges(capture, show=True), packets.packets(capture)
+    assert streams is not None
+    if not wire.harmed:
+        right_exchanges(talk, whole)
+        right_streams(talk, streams[1])
+    for block in (*packets.SMALL_BLOCKS, packets.block_of(len(capture), crc32(data) >> 8), BLOCK_SIZE):
+        packets_alike(capture, block)
+        for kind in (Capture, Thorough):
+            ways_alike(capture, kind, block)
+
+
+def capture_of(data: bytes) -> tuple[Talk, Wire, bytes]:
+    """Return what is said, the packets it is cut into, and the capture of these."""
     given = Input(data)
     chosen = given.number()
     talk = talk_of(given)
     wire = wire_of(given, talk, handshake=not chosen & 4)
     wire.harmed |= bool(chosen & 4)
-    capture = pcap(list(wire.conversation.records), nano=True)
-    small = packets.small_block(chosen)
-    found = packets.packets(capture)
-    assert found is not None
+    return talk, wire, pcap(list(wire.conversation.records), nano=True)
+
+
+def packets_alike(capture: bytes, block: int) -> None:
+    """Check that reading in blocks of that size finds the packets and streams that reading all at once finds."""
+    found, again = packets.packets(capture), packets.packets(capture, block)
+    assert found is not None and again is not None
+    packets.same(found[1], again[1], "blocks of", block, "bytes")
+
+
+def ways_alike(capture: bytes, kind: type[Capture], block: int) -> None:
+    """Check that a way through framing and pairing finds, in blocks, what the ordinary one finds at once."""
     whole = packets.exchanges(capture)
-    if chosen & 16:  # either of these for each input, as both take their time
-        again = packets.packets(capture, small)
-        assert again is not None
-        packets.same(found[1], again[1], "blocks of", small, "bytes")
-    else:
-        check(packets.exchanges(capture, small) == whole, "blocks of", small, "bytes give other exchanges")
-    thorough = packets.exchanges(capture, small if chosen & 8 else BLOCK_SIZE, Thorough)
-    check(thorough == whole, "the thorough way gives other exchanges")
-    if not wire.harmed:
-        right(talk, found[1], whole)
+    other = packets.exchanges(capture, block, kind)
+    check(other == whole, kind.__name__, "in blocks of", block, "bytes gives other exchanges")
 
 
-def right(talk: Talk, found: dict[str, Any], whole: Any) -> None:
-    """Check that everything that was said is there."""
-    sent = {side: b"".join(data for whose, data in talk.messages if whose is side) for side in (True, False)}
-    streams = found["streams"]
+def right_streams(talk: Talk, found: dict[str, Any]) -> None:
+    """Check that all bytes that were said are there."""
+    sent = [b"".join(data for whose, data in talk.messages if whose is side) for side in (True, False)]
     check(not found["gaps"], "gaps:", found["gaps"])
-    if streams:
-        check(streams == [sent[True], sent[False]], "the streams hold other bytes")
+    check(found["streams"] in ([], sent), "the streams hold other bytes")
+
+
+def right_exchanges(talk: Talk, whole: Any) -> None:
+    """Check that the exchanges are those of the conversation."""
     rows, skipped, foreign = whole
     check(not skipped and not foreign, "not understood:", skipped, foreign)
-    names = (
-        "connection",
-        "api_key",
-        "version",
-        "correlation_id",
-        "client_id",
-        "request_size",
-        "response_size",
-        "flags",
-    )
     # late packets change their order
-    got = sorted((tuple(row[name] for name in names) for row in rows), key=lambda each: each[3])
+    got = sorted((tuple(row[name] for name in _COLUMNS) for row in rows), key=lambda each: each[3])
     check(got == [tuple(each) for each in talk.exchanges], "exchanges", got, "of", talk.exchanges)
 
 
