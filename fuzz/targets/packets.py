@@ -117,6 +117,7 @@ def _exchanges(path: Path, block_size: int, kind: type[Capture], show: bool) -> 
     for index in table.order().tolist():
         row = table.row(index)
         row["client_id"] = table.client_ids[row["client_id"]] if row["client_id"] >= 0 else None
+        row["client"] = capture.endpoints(row["connection"])[0]
         rows.append(row)
     if show:
         shown(capture)

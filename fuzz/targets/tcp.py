@@ -12,7 +12,7 @@ snapshot length, bytes changed, sent again with other bytes or other edges, a re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -33,8 +33,8 @@ _MOST_PACKETS = 60
 _MOST_MESSAGES = 20
 _LATE = 4
 """Packets that a late one lets pass."""
+_CLIENT, _FIRST_PORT = "10.0.0.1", 40_000
 _COLUMNS = (
-    "connection",
     "api_key",
     "version",
     "correlation_id",
@@ -110,7 +110,7 @@ def run(data: bytes) -> None:
         case 0 | 1 | 2:
             found = packets.exchanges(capture, block if chance & 16 else BLOCK_SIZE, kind, show=chance & 7 == 0)
             if not wire.harmed:
-                right_exchanges(talk, found)
+                understood(talk, found)
         case 3:
             streams = packets.packets(capture, block if chance & 16 else BLOCK_SIZE)
             assert streams is not None
@@ -128,7 +128,7 @@ def every(data: bytes) -> None:
     whole, streams = packets.exchanges(capture, show=True), packets.packets(capture)
     assert streams is not None
     if not wire.harmed:
-        right_exchanges(talk, whole)
+        understood(talk, whole)
         right_streams(talk, streams[1])
     for block in (*packets.SMALL_BLOCKS, packets.block_of(len(capture), crc32(data) >> 8), BLOCK_SIZE):
         packets_alike(capture, block)
@@ -136,14 +136,41 @@ def every(data: bytes) -> None:
             ways_alike(capture, kind, block)
 
 
+def several(inputs: Sequence[bytes]) -> None:
+    """Read conversations as connections of one capture, in two ways, and check each: a capture costs as one does."""
+    said = [said_of(data, number) for number, data in enumerate(inputs)]
+    records = [record for _, wire in said for record in wire.conversation.records]
+    capture = pcap(list[Record | bytes](sorted(records, key=lambda record: record.time)), nano=True)
+    chance = crc32(b"".join(inputs))
+    block = packets.block_of(len(capture), chance >> 8) if chance & 1 else BLOCK_SIZE
+    kind = Thorough if chance & 2 else Capture
+    whole = packets.exchanges(capture, show=chance & 12 == 12)
+    by_client: dict[str, list[dict[str, Any]]] = {}
+    for row in whole[0]:
+        by_client.setdefault(row["client"], []).append(row)
+    for number, (talk, wire) in enumerate(said):
+        if not wire.harmed:
+            right_exchanges(talk, by_client.get(f"{_CLIENT}:{_FIRST_PORT + number}", []))
+    if chance & 48 == 48:
+        packets_alike(capture, block)
+    elif kind is Thorough or block != BLOCK_SIZE:
+        check(packets.exchanges(capture, block, kind) == whole, kind.__name__, "in blocks of", block, "bytes")
+
+
 def capture_of(data: bytes) -> tuple[Talk, Wire, bytes]:
     """Return what is said, the packets it is cut into, and the capture of these."""
+    talk, wire = said_of(data)
+    return talk, wire, pcap(list(wire.conversation.records), nano=True)
+
+
+def said_of(data: bytes, number: int = 0) -> tuple[Talk, Wire]:
+    """Return what is said on a connection, and the packets it is cut into."""
     given = Input(data)
     chosen = given.number()
     talk = talk_of(given)
-    wire = wire_of(given, talk, handshake=not chosen & 4)
+    wire = wire_of(given, talk, number, handshake=not chosen & 4)
     wire.harmed |= bool(chosen & 4)
-    return talk, wire, pcap(list(wire.conversation.records), nano=True)
+    return talk, wire
 
 
 def packets_alike(capture: bytes, block: int) -> None:
@@ -167,13 +194,18 @@ def right_streams(talk: Talk, found: dict[str, Any]) -> None:
     check(found["streams"] in ([], sent), "the streams hold other bytes")
 
 
-def right_exchanges(talk: Talk, whole: Any) -> None:
-    """Check that the exchanges are those of the conversation."""
+def understood(talk: Talk, whole: Any) -> None:
+    """Check that the exchanges are those of the conversation, and that there is nothing else."""
     rows, skipped, foreign = whole
     check(not skipped and not foreign, "not understood:", skipped, foreign)
+    right_exchanges(talk, rows)
+
+
+def right_exchanges(talk: Talk, rows: list[dict[str, Any]]) -> None:
+    """Check that the exchanges are those of the conversation."""
     # late packets change their order
-    got = sorted((tuple(row[name] for name in _COLUMNS) for row in rows), key=lambda each: each[3])
-    check(got == [tuple(each) for each in talk.exchanges], "exchanges", got, "of", talk.exchanges)
+    got = sorted((tuple(row[name] for name in _COLUMNS) for row in rows), key=lambda each: each[2])
+    check(got == [tuple(each)[1:] for each in talk.exchanges], "exchanges", got, "of", talk.exchanges)
 
 
 def talk_of(given: Input) -> Talk:
@@ -201,9 +233,9 @@ def talk_of(given: Input) -> Talk:
     return talk
 
 
-def wire_of(given: Input, talk: Talk, *, handshake: bool) -> Wire:
+def wire_of(given: Input, talk: Talk, number: int, *, handshake: bool) -> Wire:
     """Cut what is said into packets."""
-    wire = Wire()
+    wire = Wire(Conversation(client=(_CLIENT, _FIRST_PORT + number)))
     if handshake:
         wire.conversation.handshake()
     for from_client, data in talk.messages:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
@@ -52,6 +53,11 @@ def tcp(
     )
 
 
+@cache
+def _packed(address: str) -> bytes:
+    return ip_address(address).packed
+
+
 def ipv4(
     src: str,
     dst: str,
@@ -67,7 +73,7 @@ def ipv4(
     size = 20 + 4 * options
     total = size + len(payload) if total is None else total
     head = struct.pack(">BBHHHBBH", 0x40 | size // 4, 0, total, identification, fragment, 64, protocol, 0)
-    return head + ip_address(src).packed + ip_address(dst).packed + b"\x01" * 4 * options + payload
+    return head + _packed(src) + _packed(dst) + b"\x01" * 4 * options + payload
 
 
 def ipv6(src: str, dst: str, payload: bytes, following: int = 6, length: int | None = None) -> bytes:
@@ -75,8 +81,8 @@ def ipv6(src: str, dst: str, payload: bytes, following: int = 6, length: int | N
     length = len(payload) if length is None else length
     return (
         struct.pack(">IHBB", 6 << 28, length, following, 64)
-        + ip_address(src).packed
-        + ip_address(dst).packed
+        + _packed(src)
+        + _packed(dst)
         + payload
     )
 
