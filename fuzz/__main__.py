@@ -122,7 +122,9 @@ def campaign(names: Iterable[str], options: argparse.Namespace) -> int:
         wanted = [name for name in record.behind(record.load(options.record)) if name in names]
         if not wanted:
             break
-        name = wanted[number % min(len(wanted), _TURNS)]  # several campaigns at a time do not all take the first
+        name = wanted[
+            number % min(len(wanted), _TURNS)
+        ]  # several campaigns at a time do not all take the first
         seconds = min(int(left), options.seconds or SECONDS)
         outcomes.append(ran(name, options, seconds, plain=options.plain or number % _GUIDED != _GUIDED - 1))
         number += 1

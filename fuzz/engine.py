@@ -155,7 +155,12 @@ def _plain(
 ) -> Outcome:
     name = target.name
     with tempfile.NamedTemporaryFile(prefix="kproxy-fuzz-", dir=memory()) as current:
-        named = {"--cases": cases_of(work), "--found": FOUND / name, "--work": work, "--current": current.name}
+        named = {
+            "--cases": cases_of(work),
+            "--found": FOUND / name,
+            "--work": work,
+            "--current": current.name,
+        }
         numbers = {"--seconds": seconds, "--runs": runs, "--seed": seed}
         options = [str(part) for pair in (named | numbers).items() for part in pair]
         outcome = _ended(name, ["fuzz.plain", name, *options], progress)

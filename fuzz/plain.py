@@ -37,7 +37,10 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
     target = load(options.target)
     cases = Cases(options.cases, options.found)
-    for _, data in target.seeds():  # what is imported when it is first needed is not to count as the time of one
+    for (
+        _,
+        data,
+    ) in target.seeds():  # what is imported when it is first needed is not to count as the time of one
         target.run(data)
     cases.forget_mended(target)
     gc.collect()
@@ -135,7 +138,9 @@ class Runs:
             yield
 
     def _note(self, inputs: Sequence[bytes]) -> None:
-        said = len(inputs).to_bytes(8, "big") + b"".join(len(each).to_bytes(8, "big") + each for each in inputs)
+        said = len(inputs).to_bytes(8, "big") + b"".join(
+            len(each).to_bytes(8, "big") + each for each in inputs
+        )
         self._current[: len(said)] = said
 
     def _case(self, data: bytes, error: Exception) -> None:

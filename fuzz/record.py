@@ -99,7 +99,10 @@ def behind(record: Record) -> list[str]:
 
 def table(record: Record) -> str:
     """Return the table of docs/fuzzing.md."""
-    lines = ["| target | executions | guided by coverage | plain | edges reached |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        "| target | executions | guided by coverage | plain | edges reached |",
+        "|---|---:|---:|---:|---:|",
+    ]
     total = {"guided": 0, "plain": 0}
     for name in NAMES:
         counts = {kind: executions(record, name, kind) for kind in total}

@@ -104,11 +104,7 @@ def limited(target: Target, within: Callable[[bytes], None] | None = None) -> Ca
 def load(name: str) -> Target:
     """Import a target. Importing it imports what it fuzzes, so whoever instruments that does so around this."""
     module = importlib.import_module(f"fuzz.targets.{name}")
-    special = {
-        field: getattr(module, name)
-        for field, name in _SPECIAL
-        if hasattr(module, name)
-    }
+    special = {field: getattr(module, name) for field, name in _SPECIAL if hasattr(module, name)}
     return Target(name, module.run, module.seeds, module.__doc__ or "", module.LONGEST, **special)
 
 

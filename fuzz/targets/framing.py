@@ -27,7 +27,9 @@ def pcap(data: bytes, other: bytes, rng: Random) -> bytes:
     def changed(record: bytes) -> bytes:
         head, frame = bytearray(record[:_RECORD_HEADER]), record[_RECORD_HEADER:]
         if rng.random() < 0.3:
-            struct.pack_into(f"{order}I", head, 4 * rng.choice((0, 1, 3)), rng.getrandbits(rng.choice((4, 12, 32))))
+            struct.pack_into(
+                f"{order}I", head, 4 * rng.choice((0, 1, 3)), rng.getrandbits(rng.choice((4, 12, 32)))
+            )
         else:
             frame = havoc(frame, rng, _LONGEST_PACKET, other=other)
         struct.pack_into(f"{order}I", head, 8, len(frame))
@@ -45,7 +47,11 @@ def pcapng(data: bytes, other: bytes, rng: Random) -> bytes:
 
     def changed(block: bytes) -> bytes:
         kind, body = block[:4], block[8:-4]
-        if kind == struct.pack(f"{order}I", _ENHANCED) and len(body) >= _ENHANCED_HEADER and rng.random() < 0.6:
+        if (
+            kind == struct.pack(f"{order}I", _ENHANCED)
+            and len(body) >= _ENHANCED_HEADER
+            and rng.random() < 0.6
+        ):
             frame = havoc(body[20:], rng, _LONGEST_PACKET)
             body = body[:12] + struct.pack(f"{order}II", len(frame), len(frame)) + frame
         else:

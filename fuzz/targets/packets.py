@@ -131,3 +131,14 @@ def shown(capture: Capture) -> None:
         check(exchange.number == number, "exchange", exchange.number, "in the place of", number)
         check(exchange.api and all(isinstance(part, str) for part in exchange.gist), "exchange", number)
         json.encode(exchange.to_json())
+
+
+def sample(most: int) -> bytes:
+    """Return the first packets of the capture that comes with the package, up to so many bytes."""
+    from importlib.resources import files
+
+    data = (files("captures") / "samples" / "rebalance.pcap").read_bytes()
+    end = 24
+    while (following := end + 16 + int.from_bytes(data[end + 8 : end + 12], "little")) <= most:
+        end = following
+    return data[:end]

@@ -87,7 +87,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     yield "nanoseconds", pcap(list(frames), nano=True)
     yield "modified", pcap(list(frames), modified=True)
     yield "cut-packets", pcap([Record(frame[:70], wire=len(frame)) for frame in frames])
-    yield "sample", sample(4000)
+    yield "sample", packets.sample(4000)
 
 
 def connection() -> list[bytes]:
@@ -136,14 +136,3 @@ def link_layers() -> Iterator[tuple[str, list[bytes], int]]:
         ethernet(ipv4("10.1.0.1", "10.1.0.2", vxlan, 17)),
     ]
     yield "tunnels", tunnels, 1
-
-
-def sample(most: int) -> bytes:
-    """Return the first packets of the capture that comes with the package, up to so many bytes."""
-    from importlib.resources import files
-
-    data = (files("captures") / "samples" / "rebalance.pcap").read_bytes()
-    end = 24
-    while (following := end + 16 + int.from_bytes(data[end + 8 : end + 12], "little")) <= most:
-        end = following
-    return data[:end]

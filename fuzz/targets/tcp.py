@@ -108,7 +108,9 @@ def run(data: bytes) -> None:
     kind = Thorough if chance & 8 else Capture
     match chance & 7:
         case 0 | 1 | 2:
-            found = packets.exchanges(capture, block if chance & 16 else BLOCK_SIZE, kind, show=chance & 7 == 0)
+            found = packets.exchanges(
+                capture, block if chance & 16 else BLOCK_SIZE, kind, show=chance & 7 == 0
+            )
             if not wire.harmed:
                 understood(talk, found)
         case 3:

@@ -79,12 +79,7 @@ def ipv4(
 def ipv6(src: str, dst: str, payload: bytes, following: int = 6, length: int | None = None) -> bytes:
     """RFC 8200 section 3."""
     length = len(payload) if length is None else length
-    return (
-        struct.pack(">IHBB", 6 << 28, length, following, 64)
-        + _packed(src)
-        + _packed(dst)
-        + payload
-    )
+    return struct.pack(">IHBB", 6 << 28, length, following, 64) + _packed(src) + _packed(dst) + payload
 
 
 def ethernet(payload: bytes, ethertype: int = 0x0800, tags: tuple[int, ...] = ()) -> bytes:
