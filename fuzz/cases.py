@@ -52,6 +52,18 @@ class Cases:
         self._index.write_text("".join(json.dumps(line) + "\n" for line in left), encoding="utf-8")
         self._known = {line["told_by"] for line in left}
 
+    def warm(self, target: Target) -> Iterator[Path]:
+        """Run what a target begins with, and yield the cases among it.
+
+        What is imported when it is first needed is not to count as the time of the input that needs it.
+        """
+        for _, data in target.seeds():
+            try:
+                target.run(data)
+            except Exception as error:  # whatever it is, it is the case
+                if path := self.take(data, error):
+                    yield path
+
     def take(self, data: bytes, error: BaseException) -> Path | None:
         """Keep an input if it breaks the target in a way that was not known; return its file then."""
         told_by = signature(error)

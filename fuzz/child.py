@@ -29,11 +29,9 @@ def main(arguments: list[str]) -> None:
         target = load(name)
         # shadows the builtin in that module alone
         import_module(_GENERATOR).__dict__["compile"] = _compiled
-        for _, data in target.seeds():
-            target.run(
-                data
-            )  # what is imported when it is first needed is not to count as the time of an input
         cases = Cases(Path(index), FOUND / name)
+        for path in cases.warm(target):
+            print(f"Test unit written to {path}", flush=True)
         cases.forget_mended(target)
         run = guarded(target)
 

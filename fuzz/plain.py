@@ -37,11 +37,8 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
     target = load(options.target)
     cases = Cases(options.cases, options.found)
-    for (
-        _,
-        data,
-    ) in target.seeds():  # what is imported when it is first needed is not to count as the time of one
-        target.run(data)
+    for path in cases.warm(target):
+        print(f"Test unit written to {path}", flush=True)
     cases.forget_mended(target)
     gc.collect()
     gc.freeze()
@@ -77,6 +74,9 @@ class Runs:
         self._target = target
         self._cases = cases
         self._inputs = [data[: target.longest] for data in inputs]
+        self._kin: dict[bytes, list[bytes]] = {}
+        for data in self._inputs:
+            self._kin.setdefault(target.kin(data), []).append(data)
         self._rng = rng
         self._words = tuple(target.words())
         self._run = guarded(target)
@@ -91,7 +91,7 @@ class Runs:
         batch = self._batched() if self._target.several else None
         while self._done < most_runs and (now := time.monotonic()) - started < most_seconds:
             if batch is None:
-                self._one(self.changed())
+                self._one(self.changed(self._inputs))
             else:
                 next(batch)
             if self._done % _COLLECT < _BATCH:
@@ -101,13 +101,13 @@ class Runs:
                 self._tell()
         self._tell()
 
-    def changed(self) -> bytes:
-        """Return an input made of those that are there."""
+    def changed(self, inputs: Sequence[bytes]) -> bytes:
+        """Return an input made of some that are there."""
         rng, target = self._rng, self._target
-        data = rng.choice(self._inputs)
+        data, other = rng.choice(inputs), rng.choice(inputs)
         if target.mutate is not None and rng.random() >= _BY_HAND:
-            return target.mutate(data, rng.choice(self._inputs), rng)[: target.longest]
-        return havoc(data, rng, target.longest, self._words, rng.choice(self._inputs))
+            return target.mutate(data, other, rng)[: target.longest]
+        return havoc(data, rng, target.longest, self._words, other)
 
     def _one(self, data: bytes) -> None:
         self._note((data,))
@@ -126,16 +126,20 @@ class Runs:
         several: Callable[[Sequence[bytes]], None] | None = self._target.several
         assert several is not None
         while True:
-            batch = self._target.alike([self.changed() for _ in range(_BATCH)])
+            batch = self._related()
             self._note(batch)
             try:
                 with seconds(self._target.seconds):
                     several(batch)
             except Exception as error:  # one of them: each for itself tells which
-                if not any([self._broken(data) for data in batch]):
+                if not any(self._broken(data) for data in batch):
                     self._case(together(batch), error)
             self._done += _BATCH
             yield
+
+    def _related(self) -> list[bytes]:
+        kin = self._kin[self._target.kin(self._rng.choice(self._inputs))]
+        return self._target.alike([self.changed(kin) for _ in range(_BATCH)])
 
     def _note(self, inputs: Sequence[bytes]) -> None:
         said = len(inputs).to_bytes(8, "big") + b"".join(

@@ -32,6 +32,8 @@ GOALS = dict.fromkeys(("pcap", "tcp", "commands"), 500_000) | {
 }
 """Executions that each target is to have: ten million together."""
 
+_FUZZED = ("dissectors", "captures", "kproxy")
+
 Record = dict[str, dict[str, Any]]
 """By target: ``edges`` that inputs reach, and ``states``: executions by state of the code and by kind of run."""
 
@@ -80,15 +82,15 @@ def executions(record: Record, name: str, kind: str | None = None) -> int:
 
 
 def state() -> str:
-    """Return the state of the code: the commit, with a plus if files differ from it."""
-    said = subprocess.run(
-        ("git", "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"),
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return said.stdout.strip() or "unknown"
+    """Return the state of the code that is fuzzed: the last commit that changed it, with a plus if files differ."""
+    code = ("--", *_FUZZED)
+    commit = _git("log", "-1", "--format=%h", "--abbrev=7", *code)
+    return f"{commit}{'+' * bool(_git('status', '--porcelain', *code))}" or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    said = subprocess.run(("git", *arguments), cwd=HERE.parent, capture_output=True, text=True, check=False)
+    return said.stdout.strip()
 
 
 def behind(record: Record) -> list[str]:

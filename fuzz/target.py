@@ -12,7 +12,7 @@ from resource import RUSAGE_SELF, getrusage
 
 _SPECIAL = (
     *(("seconds", "SECONDS"), ("megabytes", "MEGABYTES")),
-    *((name, name) for name in ("words", "every", "mutate", "several", "alike")),
+    *((name, name) for name in ("words", "every", "mutate", "several", "kin", "alike")),
 )
 """What a target's module may have, beside what each has: fields of :class:`Target`, and their names there."""
 
@@ -62,7 +62,8 @@ class Target:
     :ivar seeds: gives names and bytes of inputs to begin with
     :ivar mutate: changes an input, of which it knows the parts; may take parts of another
     :ivar several: runs inputs together where that takes less time, each with what is checked of it alone
-    :ivar alike: changes inputs so that they can be run together
+    :ivar kin: tells inputs apart that cannot be run together
+    :ivar alike: changes inputs so that they can be
     :ivar words: bytes that mean something to what is fuzzed, for libFuzzer to put into inputs
     :ivar about: what it feeds and what must hold
     :ivar longest: bytes of the longest input that is tried
@@ -81,6 +82,7 @@ class Target:
     every: Callable[[bytes], None] | None = None
     mutate: Callable[[bytes, bytes, Random], bytes] | None = None
     several: Callable[[Sequence[bytes]], None] | None = None
+    kin: Callable[[bytes], bytes] = lambda data: b""
     alike: Callable[[Sequence[bytes]], list[bytes]] = list
 
 

@@ -1,15 +1,18 @@
-"""Changing captures without breaking their framing: packets out, twice, elsewhere, changed inside. Not a target itself."""
+"""Changing captures with their framing kept: packets out, twice, elsewhere, changed inside. Not a target itself."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from random import Random
 
 from fuzz.mutate import havoc
 
 _PCAP_HEADER, _RECORD_HEADER, _BLOCK = 24, 16, 12
 _LITTLE = (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1", b"\x34\xcd\xb2\xa1")
+_PCAP = (*_LITTLE, *(magic[::-1] for magic in _LITTLE))
+_SECTION, _LITTLE_SECTION = b"\x0a\x0d\x0d\x0a", b"\x4d\x3c\x2b\x1a"
 _ENHANCED = 6
 _ENHANCED_HEADER = 28
 _LONGEST_PACKET = 2048
@@ -43,7 +46,7 @@ def pcap(data: bytes, other: bytes, rng: Random) -> bytes:
 
 def pcapng(data: bytes, other: bytes, rng: Random) -> bytes:
     """Return a pcapng file with other blocks."""
-    order = "<" if data[8:12] == b"\x4d\x3c\x2b\x1a" else ">"
+    order = "<" if data[8:12] == _LITTLE_SECTION else ">"
 
     def changed(block: bytes) -> bytes:
         kind, body = block[:4], block[8:-4]
@@ -61,6 +64,47 @@ def pcapng(data: bytes, other: bytes, rng: Random) -> bytes:
         return kind + size + body + size
 
     return b"".join(edited(_blocks(data, order), _blocks(other, order), rng, changed))
+
+
+def join_pcap(inputs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
+    """Return several pcap files as one, and those that cannot be part of it: of another kind, or unsound.
+
+    Each gets addresses of its own, so that their connections are not taken for one.
+    """
+    sound = [data for data in inputs if data[:4] in _PCAP and _is_sound(data)]
+    kinds = Counter(data[:_PCAP_HEADER] for data in sound)
+    if not kinds:
+        return b"", list(inputs)
+    header = kinds.most_common(1)[0][0]
+    joined, left = header, []
+    for number, data in enumerate(inputs):
+        if data[:_PCAP_HEADER] == header and data in sound:
+            joined += _renamed(data[_PCAP_HEADER:], number)
+        else:
+            left.append(data)
+    return joined, left
+
+
+def join_pcapng(inputs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
+    """Return several pcapng files as the sections of one, and those that cannot be part of it, as they are unsound."""
+    joined, left = b"", []
+    for number, data in enumerate(inputs):
+        order = "<" if data[8:12] == _LITTLE_SECTION else ">"
+        if data[:4] == _SECTION and sum(map(len, _blocks(data, order))) == len(data):
+            joined += _renamed(data, number)
+        else:
+            left.append(data)
+    return joined, left
+
+
+def _is_sound(data: bytes) -> bool:
+    """Tell whether the records of a pcap file fill it."""
+    order = "<" if data[:4] in _LITTLE else ">"
+    return sum(map(len, _records(data, order))) == len(data) - _PCAP_HEADER
+
+
+def _renamed(data: bytes, number: int) -> bytes:
+    return data.replace(b"\x0a\0\0\1", bytes((10, 0, 100 + number, 1)))
 
 
 def edited(

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from zlib import crc32
 
 from captures.packets.reader import BLOCK_SIZE
@@ -21,6 +21,10 @@ LONGEST = 8192
 
 mutate = framing.pcap
 
+#: makes one file of several; also returns those that cannot be part of it
+Join = Callable[[Sequence[bytes]], tuple[bytes, list[bytes]]]
+
+_HEADER = 24
 _EXACT = ("number", "time", "seq", "captured")
 
 
@@ -42,6 +46,18 @@ def run(data: bytes) -> None:
             exchanges_alike(data, small)
         case _:
             cut_short(data, (chance >> 8) % (len(data) + 1))
+
+
+def several(inputs: Sequence[bytes], join: Join = framing.join_pcap) -> None:
+    """Read files as parts of one, as :func:`run` reads one; those that cannot be parts, each for itself."""
+    joined, left = join(inputs)
+    for data in (joined, *left):
+        run(data)
+
+
+def kin(data: bytes) -> bytes:
+    """Return what files must have in common to be parts of one: their headers."""
+    return data[:_HEADER]
 
 
 def every(data: bytes) -> None:
@@ -73,7 +89,8 @@ def cut_short(data: bytes, end: int) -> None:
     found = packets.packets(data)
     first = None if found is None or found[1]["statistics"]["damage"] else packets.packets(data[:end])
     for name in _EXACT if first else ():
-        assert found is not None and first is not None
+        assert found is not None
+        assert first is not None
         part = first[1][name][:-1]  # the last packet may be cut
         check(part == found[1][name][: len(part)], "cut short, it has another", name)
 

@@ -6,7 +6,7 @@ What must hold is what must hold of pcap files (:mod:`fuzz.targets.pcap`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fuzz.targets import framing, pcap
 from fuzz.targets.packets import sample
@@ -15,6 +15,11 @@ from tests.captures.packets.kit import T0, block, enhanced, interface, option, p
 LONGEST = 8192
 
 run, every, mutate = pcap.run, pcap.every, framing.pcapng
+
+
+def several(inputs: Sequence[bytes]) -> None:
+    """Read files as the sections of one; those that cannot be, each for itself."""
+    pcap.several(inputs, framing.join_pcapng)
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:

@@ -178,7 +178,8 @@ def said_of(data: bytes, number: int = 0) -> tuple[Talk, Wire]:
 def packets_alike(capture: bytes, block: int) -> None:
     """Check that reading in blocks of that size finds the packets and streams that reading all at once finds."""
     found, again = packets.packets(capture), packets.packets(capture, block)
-    assert found is not None and again is not None
+    assert found is not None
+    assert again is not None
     packets.same(found[1], again[1], "blocks of", block, "bytes")
 
 
