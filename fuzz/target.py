@@ -38,6 +38,7 @@ NAMES = (
     "tcp",
     "tls",
     "filters",
+    "analyses",
     "commands",
 )
 
