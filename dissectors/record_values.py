@@ -97,7 +97,7 @@ class RecordValues:
             base_offset = records[0].offset if records else None
         return {
             "base_offset": base_offset,
-            "last_offset": batch.base_offset + batch.last_offset_delta,
+            "last_offset": batch.last_offset,
             "magic": batch.magic,
             "codec": _CODEC_NAMES[codec],
             "crc_valid": batch.crc_valid,

@@ -85,7 +85,7 @@ def columns_of(format_: FileFormat) -> tuple[Column, ...]:
 def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: BinaryIO, layout: Layout) -> int:
     """Write decoded exchanges; return how many.
 
-    :param capture: theirs; a diagram says of it how connections begin and end
+    :param capture: theirs; what fails is noted with it, and a diagram says of it how connections begin and end
     :param exchanges: annotated for JSON and for columns with bodies, with their gists for all but JSON
     :raises ValueError: for pcapng, which has packets and no exchanges
     :raises ParquetMissing: if there is no pyarrow
@@ -96,16 +96,16 @@ def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: Binar
         case "json":
             from captures.export.jsonlines import write_json_lines
 
-            return write_json_lines(exchanges, file, text=layout.text)
+            return write_json_lines(exchanges, file, text=layout.text, faults=capture.faults)
         case "csv":
             from captures.export.csv_export import write_csv
 
             with as_text(file) as text:
-                return write_csv(exchanges, text, layout.columns)
+                return write_csv(exchanges, text, layout.columns, capture.faults)
         case "parquet":
             from captures.export.parquet import write_parquet
 
-            return write_parquet(exchanges, file, layout.columns)
+            return write_parquet(exchanges, file, layout.columns, capture.faults)
         case "mermaid":
             from captures.export.mermaid import SequenceDiagram
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.negotiation import API_VERSIONS
-from captures.analysis.offered_versions import KAFKA_4_LEAST
+from captures.analysis.offered_versions import kafka_4_least
 from captures.analysis.releases import TELEMETRY, BrokerRelease, Served
 from captures.analysis.version_matrix import Range
 from dissectors.apis import api_name
@@ -67,9 +67,9 @@ class Target:
             announced = max(each[key][0] for each in offers), min(each[key][1] for each in offers)
             least = announced[0]
             if key == _PRODUCE and any(
-                each.get(_FETCH, (0, 0))[0] >= KAFKA_4_LEAST["Fetch"] for each in offers
+                each.get(_FETCH, (0, 0))[0] >= kafka_4_least("Fetch") for each in offers
             ):
-                least = max(least, KAFKA_4_LEAST["Produce"])
+                least = max(least, kafka_4_least("Produce"))
             if least <= announced[1]:
                 found[key] = Served(announced, (least, announced[1]))
         return cls(name, found, API_VERSIONS in found)

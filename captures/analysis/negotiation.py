@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from captures.analysis.introductions import Introductions, client_name, connection_key
-from captures.analysis.offered_versions import KAFKA_4_LEAST, too_old
+from captures.analysis.offered_versions import kafka_4_least, too_old
 from captures.analysis.version_matrix import (
     BrokerOffer,
     ClientVersions,
@@ -278,7 +278,7 @@ def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list
         sentence = f"the broker offers {use.api} {shown(use.offered)} only"
         found.append(VersionWarning(kind=WarningKind.OUTSIDE_OFFERED, sentence=sentence, **said))
     if too_old(use.api, version):
-        least = KAFKA_4_LEAST[use.api]
+        least = kafka_4_least(use.api)
         sentence = f"brokers of Kafka 4.0 and later serve {use.api} from v{least} on (KIP-896)"
         found.append(VersionWarning(kind=WarningKind.REFUSED_BY_KAFKA_4, sentence=sentence, **said))
     return found

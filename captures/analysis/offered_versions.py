@@ -8,7 +8,7 @@ from dissectors.apis import api_name
 
 _API_VERSIONS = 18
 
-KAFKA_4_LEAST = {
+_KAFKA_4_LEAST = {
     "Produce": 3,
     "Fetch": 4,
     "ListOffsets": 1,
@@ -35,9 +35,17 @@ They announce Produce from 0 on for the sake of old librdkafka versions, and ref
 """
 
 
+def kafka_4_least(api: str) -> int:
+    """Return the least version of an API that brokers of Kafka 4.0 and later serve; 0 for one that is not known."""
+    return _KAFKA_4_LEAST.get(api, 0)
+
+
 def too_old(api: str, version: int) -> bool:
-    """Tell whether brokers of Kafka 4.0 refuse a version."""
-    return version < KAFKA_4_LEAST.get(api, 0)
+    """Tell whether brokers of Kafka 4.0 refuse a version that older ones know.
+
+    A version below 0, which any client can write into a request, is none of any release.
+    """
+    return 0 <= version < kafka_4_least(api)
 
 
 class OfferedVersions:
@@ -73,4 +81,4 @@ class OfferedVersions:
 def refuses_old(offered: OfferedVersions, broker: str) -> bool:
     """Tell whether a broker is one of Kafka 4.0 or later (KIP-896), by the versions it offers."""
     fetch = offered.of([broker], "Fetch")
-    return fetch is not None and fetch[0] >= KAFKA_4_LEAST["Fetch"]
+    return fetch is not None and fetch[0] >= kafka_4_least("Fetch")

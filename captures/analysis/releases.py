@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from captures.analysis.offered_versions import KAFKA_4_LEAST
+from captures.analysis.offered_versions import kafka_4_least
 from captures.analysis.version_matrix import Range
 from dissectors.apis import api_name
 
@@ -281,7 +281,7 @@ class BrokerRelease:
             return 1  # version 0 has a header of its own, and was not told of
         if key in _EARLY_ACCESS and self.line >= _line(_EARLY_ACCESS_ENDED):
             return 1
-        return KAFKA_4_LEAST.get(api_name(key), 0) if self.line >= _KAFKA_4 else 0
+        return kafka_4_least(api_name(key)) if self.line >= _KAFKA_4 else 0
 
 
 def lines_matching(announced: Mapping[int, Range]) -> list[str]:

@@ -19,6 +19,7 @@ from captures.exchanges.samples import Samples
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.exchanges.turns import Turns
+from captures.faults import TOLD, Faults
 from captures.names import Names
 from captures.packets import (
     AddressBook,
@@ -107,6 +108,7 @@ class Capture:
     :ivar samples: what the kernel told of the connections, where a proxy has recorded them
     :ivar names: names of addresses; whoever shows the capture fills them
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
+    :ivar faults: of this program, which something in the capture brought out; whoever looks at it notes them here
     :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
         take it too
     """
@@ -144,6 +146,7 @@ class Capture:
         self.samples = Samples(self.connections)
         self.names = Names()
         self.latest = 0
+        self.faults = Faults()
         self.turns = Turns()
 
     @property
@@ -194,6 +197,17 @@ class Capture:
         with self.turns:
             self.end()
             yield self.table.in_order(self.unfinished_rows())
+
+    def note_fault(self, error: Exception, doing: str, row: int) -> None:
+        """Note a fault that came up with an exchange of which only its row in the table is known.
+
+        :raises Exception: as :meth:`~captures.faults.Faults.note` does
+        """
+        number = 0
+        # of traffic that goes on, whoever numbers it has numbers of his own; and it takes a look at the whole table
+        if not self.source.live and self.faults.count < TOLD:
+            number = int(np.flatnonzero(self.table.order() == row)[0]) + 1
+        self.faults.note(error, doing, number)
 
     def unfinished_rows(self) -> Int64s:
         """Return the rows that :meth:`updates` has not yielded yet: what may still be answered."""

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.exchanges.ahead import MOST_ROWS, Lookahead
-from captures.exchanges.capture import Capture, FrameBytes
+from captures.exchanges.capture import SIZE_BYTES, Capture, FrameBytes
 from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.table import Flag
+from captures.faults import described
 from captures.interventions import UNTOUCHED, Interventions
 from captures.meaning import (
     ErrorFound,
@@ -36,6 +37,8 @@ from dissectors.records import DEFAULT_LIMITS, Limits
 
 NANOSECONDS = 1_000_000_000
 UNKNOWN_API = -1
+DECODING, LEARNING = "decoding", "learning what it tells of others"
+"""What is being done, for faults."""
 
 
 @dataclass(slots=True)
@@ -251,15 +254,25 @@ class ExchangeReader:
         """Return the exchange at ``index`` (0-based) with both bodies decoded.
 
         What earlier exchanges tell about it, such as the names of topic IDs, is read first if it was not yet.
+
+        One that brings out an error in the decoder comes without bodies, and says so among its problems; the fault is
+        noted with the capture.
         """
         if index > self._learned:
             self.learn(index)
-        made = self._read(index)
-        if self._learns and index == self._learned:
-            self._observe(made)
-            self._learned += 1
-        self._finish(made)
+        try:
+            made = self._read(index)
+            if self._learns and index == self._learned:
+                self._learned += 1
+                self._observe(made)
+            self._finish(made)
+        except Exception as error:
+            return self._failed(index, error)
         return made
+
+    def number(self, index: int) -> int:
+        """Return the number of the exchange at ``index``."""
+        return self._first + index
 
     def take(self, rows: Iterable[int]) -> Iterator[Exchange]:
         """Number rows of the table on, those that :meth:`Capture.updates` yields, and decode them one by one.
@@ -293,8 +306,11 @@ class ExchangeReader:
         for row in rows[np.isin(keys, _TELLING)].tolist():
             values, request, response = self._ahead[row]
             made = self._bare(row, values, 0)
-            self._decode(made, request, response)
-            self._observe(made)
+            try:
+                self._decode(made, request, response)
+                self._observe(made)
+            except Exception as error:
+                self.capture.faults.note(error, LEARNING)
             yield
 
     def pass_over(self, rows: Iterable[int]) -> None:
@@ -310,7 +326,10 @@ class ExchangeReader:
         keys = self.capture.table.column("api_key")
         for earlier in range(self._learned, index):
             if int(keys[self._order[earlier]]) in TELLING:
-                self._observe(self._read(earlier))
+                try:
+                    self._observe(self._read(earlier))
+                except Exception as error:
+                    self.capture.faults.note(error, LEARNING, self.number(earlier))
         self._learned = max(self._learned, index)
 
     def _observe(self, made: Exchange) -> None:
@@ -326,7 +345,7 @@ class ExchangeReader:
     def bare(self, index: int) -> Exchange:
         """Return the exchange at ``index`` as the table has it, without its bodies."""
         row = self._order[index]
-        return self._bare(row, self.capture.table.row(row), self._first + index)
+        return self._bare(row, self.capture.table.row(row), self.number(index))
 
     def bares(self, indexes: Sequence[int]) -> Iterator[Exchange]:
         """Yield what :meth:`bare` returns of some indexes, but with their rows read together."""
@@ -335,7 +354,7 @@ class ExchangeReader:
             rows = [self._order[index] for index in some]
             table = self.capture.table.rows(np.array(rows, np.int64))
             for index, at, row in zip(some, rows, table, strict=True):
-                yield self._bare(at, row, self._first + index)
+                yield self._bare(at, row, self.number(index))
 
     def _bare(self, at: int, row: dict[str, Any], number: int) -> Exchange:
         capture = self.capture
@@ -366,10 +385,29 @@ class ExchangeReader:
             broker_names=capture.names.of(broker),
         )
 
+    def _failed(self, index: int, error: Exception) -> Exchange:
+        """Note what failed, and return the exchange without what was decoded of it, none of which can be relied on."""
+        made = self.bare(index)
+        self.capture.faults.note(error, DECODING, made.number)
+        if self._learns and index == self._learned:
+            self._learned += 1
+        key = UNKNOWN_API if made.api_key is None else made.api_key
+        version = UNKNOWN_API if made.version is None else made.version
+        bodies = [
+            Body(key, version, None, {}, None, SIZE_BYTES, b"") if size else None
+            for size in (made.request_size, made.response_size)
+        ]
+        if Flag.SASL_TOKEN not in made.flag:
+            made.request, made.response = bodies
+        side: Side = "request" if made.request_size else "response"
+        reason = f"a fault of kproxy: decoding failed: {described(error)}"
+        made.problems.append((side, Problem(-1, "", reason)))
+        return made
+
     def _read(self, index: int) -> Exchange:
         at = self._order[index]
         row, request, response = self._ahead[at]
-        made = self._bare(at, row, self._first + index)
+        made = self._bare(at, row, self.number(index))
         if Flag.SASL_TOKEN in made.flag:
             made.tokens = [None if frame is None else frame.payload for frame in (request, response)]
         else:

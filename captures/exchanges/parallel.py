@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.exchanges.exchange import Exchange, ExchangeReader
+from captures.faults import Faults
 from captures.packets import CaptureError
 
 T = TypeVar("T")
@@ -65,11 +66,13 @@ def in_parallel(
             sending.close()
         for number in range(len(shares)):
             try:
-                result, error = pipes[number % jobs][0].recv()
+                result, faults, error = pipes[number % jobs][0].recv()
             except EOFError:
                 raise CaptureError(reader.capture.source.path, 0, _KILLED) from None
             if error is not None:
                 raise error
+            if faults:
+                reader.capture.faults.merge(faults)
             yield result
     finally:
         for worker in workers:
@@ -92,11 +95,13 @@ def _serve(
         other.close()  # nobody may keep a pipe open whose reader is gone
     try:
         for share in shares:
-            sending.send((work(reader.several(share.tolist())), None))
+            reader.capture.faults = Faults()
+            result = work(reader.several(share.tolist()))
+            sending.send((result, reader.capture.faults, None))
     except BrokenPipeError:
         return
     except Exception as error:
-        sending.send((None, error))
+        sending.send((None, None, error))
 
 
 def _shares(reader: ExchangeReader, indexes: Int64s) -> list[Int64s]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.exchanges.capture import SIZE_BYTES, Capture
-from captures.exchanges.exchange import Exchange, ExchangeReader
+from captures.exchanges.exchange import DECODING, Exchange, ExchangeReader
 from captures.exchanges.payloads import SIDES, Int64s, Side, payloads
 from captures.meaning import designed_wait_ns, errors_in, expected_errors
 from captures.meaning.errors import error_paths
@@ -179,8 +179,12 @@ class ProjectedReader:
         parts: list[Part | None] = [None] * len(rows)
         frames = payloads(self._capture, rows[chosen], side)
         for index, plan, payload in zip(chosen.tolist(), which[chosen].tolist(), frames, strict=True):
-            part = None if payload is None else plans[plan].read(payload)
-            parts[index] = self._in_full(int(rows[index]), plans[plan]) if part is None else part
+            try:
+                part = None if payload is None else plans[plan].read(payload)
+                parts[index] = self._in_full(int(rows[index]), plans[plan]) if part is None else part
+            except Exception as error:
+                self._capture.note_fault(error, DECODING, int(rows[index]))
+                parts[index] = Part(plans[plan].asked, None, None)
         return parts
 
     def _plan(self, key: int, version: int, side: Side) -> _Plan:
@@ -267,7 +271,12 @@ class ProjectedExchanges:
         parts = self._projected.read(self._reader.rows[indexes])
         for index, bare, part in zip(numbers, self._reader.bares(numbers), parts, strict=True):
             self._reader.learn(index)
-            yield index, self._filled(bare, part)
+            try:
+                made = self._filled(bare, part)
+            except Exception as error:
+                self._reader.capture.faults.note(error, DECODING, bare.number)
+                made = bare
+            yield index, made
 
     def _filled(self, made: Exchange, parts: Parts) -> Exchange:
         request, response = parts.request, parts.response

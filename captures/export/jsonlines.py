@@ -8,20 +8,29 @@ from typing import Any, BinaryIO
 import msgspec
 
 from captures.exchanges import Exchange
+from captures.faults import Faults, Uncontained
 
 
-def write_json_lines(exchanges: Iterable[Exchange], file: BinaryIO, *, text: bool = False) -> int:
+def write_json_lines(
+    exchanges: Iterable[Exchange], file: BinaryIO, *, text: bool = False, faults: Faults | None = None
+) -> int:
     """Write exchanges; return how many.
 
     :param exchanges: annotated, as :class:`~captures.exchanges.ExchangeReader` makes them by default
     :param text: bytes as text where they are UTF-8, else as base64
+    :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
     """
+    faults = Uncontained() if faults is None else faults
     encode_into = msgspec.json.Encoder().encode_into
     line = bytearray()
     count = 0
     for exchange in exchanges:
-        shape = exchange.to_json()
-        encode_into(bytes_as_text(shape) if text else shape, line)
+        try:
+            shape = exchange.to_json()
+            encode_into(bytes_as_text(shape) if text else shape, line)
+        except Exception as error:
+            faults.note(error, "writing it as JSON", exchange.number)
+            continue
         line += b"\n"
         file.write(line)
         count += 1

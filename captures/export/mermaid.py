@@ -59,16 +59,27 @@ class SequenceDiagram:
                 self._left_out += 1
                 continue
             self._exchanges += 1
-            ends = connections.get(exchange.connection)
-            if ends is None:
-                ends = connections[exchange.connection] = participants(exchange)
-                for end in ends:
-                    self._name(end)
-                self._add(opening(capture, exchange.connection, ends))
-            self._add(exchange_step(exchange, ends, exchange.gist))
+            try:
+                self._take(capture, exchange, connections)
+            except Exception as error:
+                capture.faults.note(error, "drawing it", exchange.number)
         for connection, ends in connections.items():
             self._add(closing(capture, connection, ends))
         return count
+
+    def _take(
+        self,
+        capture: Capture,
+        exchange: Exchange,
+        connections: dict[int, tuple[Participant, Participant]],
+    ) -> None:
+        ends = connections.get(exchange.connection)
+        if ends is None:
+            ends = connections[exchange.connection] = participants(exchange)
+            for end in ends:
+                self._name(end)
+            self._add(opening(capture, exchange.connection, ends))
+        self._add(exchange_step(exchange, ends, exchange.gist))
 
     def _add(self, step: Step | None) -> None:
         if step is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from captures.exchanges import Exchange
+from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS, Column
+from captures.faults import Faults, Uncontained
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+WRITING = "writing it as Parquet"
+"""What is being done, for faults."""
 _ROW_GROUP_BYTES = 64 << 20
 _ROWS_PER_STEP = 4096
 
@@ -45,13 +50,20 @@ def schema(columns: Iterable[Column] = COLUMNS) -> pa.Schema:
     return pa.schema([pa.field(column.name, types[column.kind]) for column in columns])
 
 
-def write_parquet(exchanges: Iterable[Exchange], file: BinaryIO, columns: Iterable[Column] = COLUMNS) -> int:
+def write_parquet(
+    exchanges: Iterable[Exchange],
+    file: BinaryIO,
+    columns: Iterable[Column] = COLUMNS,
+    faults: Faults | None = None,
+) -> int:
     """Write exchanges, in row groups of some 64 MB; return how many.
 
+    :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
     :raises ParquetMissing: if there is no pyarrow
     """
     chosen = tuple(columns)
     made = schema(chosen)
+    faults = Uncontained() if faults is None else faults
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -59,11 +71,9 @@ def write_parquet(exchanges: Iterable[Exchange], file: BinaryIO, columns: Iterab
     batches: list[pa.RecordBatch] = []
     with pq.ParquetWriter(file, made, compression="zstd") as writer:
         for rows in _steps(iter(exchanges)):
-            arrays = [
-                pa.array([column.value(exchange) for exchange in rows], field.type)
-                for column, field in zip(chosen, made, strict=True)
-            ]
-            batches.append(pa.record_batch(arrays, schema=made))
+            values = (_column(column, rows, faults) for column in chosen)
+            numbers = [exchange.number for exchange in rows]
+            batches.append(record_batch(made, values, numbers, faults, WRITING))
             waiting += batches[-1].nbytes
             count += len(rows)
             if waiting >= _ROW_GROUP_BYTES:
@@ -72,6 +82,14 @@ def write_parquet(exchanges: Iterable[Exchange], file: BinaryIO, columns: Iterab
         if batches:
             writer.write_table(pa.Table.from_batches(batches, made))
     return count
+
+
+def _column(column: Column, rows: Sequence[Exchange], faults: Faults) -> list[Any]:
+    """Return the values of a column; None where this fails."""
+    try:
+        return [column.value(exchange) for exchange in rows]
+    except Exception:
+        return [faults.made(partial(column.value, each), WRITING, None, each.number) for each in rows]
 
 
 def _steps(exchanges: Iterator[Exchange]) -> Iterator[list[Exchange]]:

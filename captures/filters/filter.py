@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected import BLOCK_ROWS, ProjectedExchanges
+from captures.faults import Faults
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
 from captures.filters.context import NO_CONTEXT, Context
@@ -19,6 +20,9 @@ from captures.filters.fields import PROJECTED, Field, Kind
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
 from captures.filters.table_columns import Columns, TableColumns, message_columns
+
+FILTERING = "the filter"
+"""What is being done, for faults."""
 
 
 class Masks(NamedTuple):
@@ -80,6 +84,14 @@ class Filter:
         :raises ValueError: if the filter needs the beginning of the capture and the context does not tell it
         """
         return self._match(exchange, context)
+
+    def fits(self, exchange: Exchange, context: Context, faults: Faults) -> bool:
+        """Tell whether an exchange of a capture fits; one with which this fails does not, and the fault is noted."""
+        try:
+            return self._match(exchange, context)
+        except Exception as error:
+            faults.note(error, FILTERING, exchange.number)
+            return False
 
     def mask(self, columns: Columns, context: Context = NO_CONTEXT) -> Masks:
         """Return what columns tell about every row."""
@@ -164,11 +176,12 @@ class Filter:
         if self._needs is None:
             for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
                 exchange = None if certain else reader.exchange(index)
-                if exchange is None or self._match(exchange, context):
+                if exchange is None or self.fits(exchange, context, reader.capture.faults):
                     yield index, exchange
             return
         projected = ProjectedExchanges(reader, self._needs).read(possible[~sure])
-        found = {index for index, exchange in projected if self._match(exchange, context)}
+        faults = reader.capture.faults
+        found = {index for index, exchange in projected if self.fits(exchange, context, faults)}
         for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
             if certain or index in found:
                 yield index, None

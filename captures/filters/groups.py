@@ -35,6 +35,8 @@ MEMBERSHIP = frozenset({8, 9, 11, 12, 13, 14, 28, 68, 76, 78, 79, 88})
 _HEARTBEATS = frozenset({68, 76})
 INFERRED = frozenset({PRODUCE, FETCH})
 """APIs whose group is inferred."""
+INFERRING = "inferring its group"
+"""What is being done, for faults."""
 _NEEDS = frozenset({"groups", "topics", "response.assignment"})
 
 _Client = tuple[str | None, str]
@@ -71,13 +73,14 @@ class GroupInference:
         reader.learn(len(reader))
         keys = reader.capture.table.column("api_key")[reader.rows]
         projected = ProjectedExchanges(reader, _NEEDS)
+        observe = reader.capture.faults.guarded(self.observe, INFERRING)
         for _, exchange in projected.read(np.flatnonzero(np.isin(keys, list(MEMBERSHIP)))):
-            self.observe(exchange)
+            observe(exchange)
             yield
         if self.contested:
             # only where clients share a client ID do the partitions of a Fetch matter
             for _, exchange in projected.read(np.flatnonzero(keys == FETCH)):
-                self.observe(exchange)
+                observe(exchange)
                 yield
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from captures.exchanges import Exchange, ExchangeReader
 from captures.filters.context import Context
 from captures.filters.filter import Filter
-from captures.filters.groups import GroupInference
+from captures.filters.groups import INFERRING, GroupInference
 
 
 class LiveFilter:
@@ -17,6 +17,7 @@ class LiveFilter:
 
     def __init__(self, wanted: Filter | None, reader: ExchangeReader) -> None:
         self._wanted = wanted
+        self._faults = reader.capture.faults
         self._groups: GroupInference | None = None
         self._marked: set[int] = set()
         self._comments: dict[int, str] = {}
@@ -37,5 +38,8 @@ class LiveFilter:
         if exchange.note.comment:
             self._comments[exchange.number] = exchange.note.comment
         if self._groups is not None:
-            self._groups.observe(exchange)
-        return self._wanted.match(exchange, self._context)
+            try:
+                self._groups.observe(exchange)
+            except Exception as error:
+                self._faults.note(error, INFERRING, exchange.number)
+        return self._wanted.fits(exchange, self._context, self._faults)

@@ -27,10 +27,12 @@ class Plan:
 
     :ivar fields: wanted fields of the struct itself
     :ivar inside: fields that are structs (False) or arrays of structs (True) with wanted fields in them
+    :ivar arrays: fields of the struct that are arrays, wanted or not: fields of one name are of several types
     """
 
     fields: tuple[str, ...] = ()
     inside: list[tuple[str, bool, Plan]] = field(default_factory=list)
+    arrays: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.fields or self.inside)
@@ -73,7 +75,8 @@ def plan(choice: Choice, key: int, version: int, side: Side) -> Plan:
 
 
 def _plan(choice: Choice, held_by: str, struct: wire.Struct) -> Plan:
-    made = Plan(choice(held_by, struct))
+    arrays = frozenset(member.name for member in members(struct) if isinstance(member.con, wire.Array))
+    made = Plan(choice(held_by, struct), arrays=arrays)
     for member in members(struct):
         found = struct_of(member)
         if found is not None:
@@ -85,6 +88,7 @@ def _plan(choice: Choice, held_by: str, struct: wire.Struct) -> Plan:
 
 def _merge(into: Plan, other: Plan) -> None:
     into.fields = tuple(dict.fromkeys((*into.fields, *other.fields)))
+    into.arrays |= other.arrays
     known = {name: inner for name, _, inner in into.inside}
     for name, many, inner in other.inside:
         if name in known:

@@ -39,6 +39,20 @@ class _Notes(Notes):
         return self.given[row][1] or UNTOUCHED if row in self.given else super().interventions(row, values)
 
 
+class _Reader(ExchangeReader):
+    """Reads the exchanges of a range.
+
+    :param numbers: in the whole capture, by index
+    """
+
+    def __init__(self, capture: Capture, numbers: Int64s, **options: Any) -> None:
+        super().__init__(capture, live=True, **options)
+        self._numbers = numbers.tolist()
+
+    def number(self, index: int) -> int:
+        return int(self._numbers[index])
+
+
 @dataclass(slots=True)
 class _Order:
     """The rows of the table in the order of their numbers.
@@ -106,9 +120,9 @@ class RangeExchanges:
             keys = self.capture.table.column("api_key")[self._order.rows[chosen]]
             chosen = chosen[np.isin(keys, list(apis))]
         reader = self.reader(**options)
-        numbers, connections = self._order.numbers, self._order.connections
-        for index, made in zip(chosen.tolist(), reader.several(chosen.tolist()), strict=True):
-            made.number, made.connection = int(numbers[index]), int(connections[made.connection])
+        connections = self._order.connections
+        for made in reader.several(chosen.tolist()):
+            made.connection = int(connections[made.connection])
             yield made
 
     def reader(self, **options: Any) -> ExchangeReader:
@@ -120,7 +134,7 @@ class RangeExchanges:
         }
         known = Knowledge()
         known.add(self._facts._replace(mechanisms=mechanisms))
-        reader = ExchangeReader(self.capture, knowledge=known, live=True, **options)
+        reader = _Reader(self.capture, self._order.numbers, knowledge=known, **options)
         reader.extend(self._order.rows)
         return reader
 

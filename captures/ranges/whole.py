@@ -11,6 +11,7 @@ from captures.exchanges import ExchangeTable
 from captures.exchanges.moving import COUNTERS, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
+from captures.faults import Faults
 from captures.names import Names
 from captures.packets import AddressBook, Connections, JoinedSource, Statistics
 from captures.packets.tls.info import TlsInfo
@@ -83,6 +84,7 @@ class WholeCapture:
         self.table = ExchangeTable()
         self.addresses = AddressBook()
         self.names = Names()
+        self.faults = Faults()
         self.show(source, whole)
 
     def show(self, source: JoinedSource, whole: Whole) -> None:

@@ -18,6 +18,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from captures.faults import Faults
 from captures.packets import CaptureError, Statistics
 from captures.ranges.batches import Standing
 from captures.ranges.edges import pack
@@ -28,11 +29,12 @@ from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.reading import SparkReading
 from captures.spark.source import Listing, finished, news
 from captures.spark.watching import Progress, silent
-from captures.spark.writing import WRITTEN, Done, Task, WriteRanges, collected
+from captures.spark.writing import WRITTEN, Done, Task, WriteRanges, collected, faults_of
 from captures.tables.folder import Folder, Part, PartWriter
 from captures.tables.folder import Input as FileInput
 from captures.tables.options import (
     ALREADY_READ,
+    FaultsTold,
     FileLeftOut,
     FileRead,
     TablesOptions,
@@ -75,6 +77,11 @@ class _Judge:
         self._tables: WholeTables | None = None
         self._keys = needs(tables, wanted.rules)
 
+    @property
+    def faults(self) -> Faults:
+        """What went wrong so far."""
+        return Faults() if self._tables is None else self._tables.faults
+
     def meet(self, read: Read) -> None:
         """Take notice of the connections of a batch."""
         for each in read.marked:
@@ -110,6 +117,7 @@ class _Judge:
             self._capture.take(part)
             for exchange in task.fitting(part, self._keys, gist=False):
                 self._tables.add(exchange)
+            self._capture.faults.merge(part.capture.faults)
 
     def write(self, folder: Folder) -> list[Part]:
         """Write what is known by now."""
@@ -155,6 +163,7 @@ class Follower:
         self._begin = monotonic()
         of_the_whole = [name for name in wanted.tables if name in OF_THE_WHOLE]
         self._judge = _Judge(of_the_whole, wanted, folder.run)
+        self._faults = Faults()
         self.summary = TablesSummary(out=folder.out, engine="spark", rows=dict.fromkeys(wanted.tables, 0))
 
     def run(self, stop: Event) -> TablesSummary:
@@ -295,12 +304,17 @@ class Follower:
             rows[part.table] += part.rows
         files = tuple(FileRead(file.path, file.size) for file in read.given.plan.files)
         damage = damage_told(each for mark in marks for each in mark.statistics.damage)
+        self._faults.merge(faults_of(done))
+        faults = Faults()
+        for each in (self._faults, self._judge.faults):
+            faults.merge(each)
         self.summary = replace(
             made,
             files=(*made.files, *files),
             packets=made.packets + sum(mark.statistics.packets for mark in marks),
             exchanges=made.exchanges + read.numbered.exchanges,
             undecoded=made.undecoded + sum(each.undecoded for each in done),
+            faults=FaultsTold.of(faults),
             rows=rows,
             damage=(*made.damage, *damage),
             seconds=monotonic() - self._begin,

@@ -28,6 +28,7 @@ from captures.spark.writing import (
     WriteHeaders,
     WriteRanges,
     collected,
+    faults_of,
     header_only,
 )
 from captures.tables.folder import Folder, open_folder
@@ -35,6 +36,7 @@ from captures.tables.folder import Input as FileInput
 from captures.tables.options import (
     ALREADY_READ,
     CHANGED,
+    FaultsTold,
     FileLeftOut,
     FileRead,
     TablesOptions,
@@ -285,6 +287,7 @@ def _described(
         packets=sum(mark.statistics.packets for mark in marks),
         exchanges=read.numbered.exchanges,
         undecoded=sum(each.undecoded for each in done),
+        faults=FaultsTold.of(faults_of(done)),
         rows=rows,
         lost_bytes=sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
         damage=damage_told(damage for mark in marks for damage in mark.statistics.damage),

@@ -274,9 +274,10 @@ def rows_of(paths: Sequence[str], options: Options, pushed: Sequence[str] = ()) 
             if keys is None or exchange.api_key in keys:
                 whole.add(exchange)
         yield whole.batches()[options.table]
+        capture.faults.log()
         return
     columns = {options.table: options.columns} if options.columns else {}
-    rows = ExchangeTables((options.table,), names=names, run=0, columns=columns)
+    rows = ExchangeTables((options.table,), names=names, run=0, columns=columns, faults=capture.faults)
     if rows.needs is Needs.HEADER and wanted is None:
         yield _headers(reader, options)
         return
@@ -285,6 +286,7 @@ def rows_of(paths: Sequence[str], options: Options, pushed: Sequence[str] = ()) 
         if rows.full:
             yield from rows.take().values()
     yield from rows.take().values()
+    capture.faults.log()
 
 
 def _headers(reader: ExchangeReader, options: Options) -> pa.RecordBatch:

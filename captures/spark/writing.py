@@ -6,13 +6,15 @@ through Spark. So a task that is tried again, or that two do at the same time, l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captures.analysis.api_stats import undecoded
 from captures.exchanges import Exchange
+from captures.faults import Faults
 from captures.filters.context import Context as FilterContext
+from captures.filters.groups import INFERRING
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, exchanges_of, give_out
@@ -41,11 +43,13 @@ class Done(NamedTuple):
 
     :ivar exchanges: how many fit the filter
     :ivar undecoded: how many of these could not be decoded, or not wholly
+    :ivar faults: what went wrong in kproxy itself
     """
 
     parts: list[Part]
     exchanges: int
     undecoded: int
+    faults: Faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +96,22 @@ class Task:
         if self.filter is None:
             return exchanges
         names = self.knowledge().topic_name
-        return (each for each in exchanges if self._fits(self.filter, each, names))
+        faults = part.capture.faults
+        return (each for each in exchanges if self._fits(self.filter, each, names, faults))
 
-    def _fits(self, wanted: Filter, exchange: Exchange, names: Callable[[str], str | None]) -> bool:
+    def rows(self, tables: Sequence[str], part: RangeExchanges) -> ExchangeTables:
+        """Return what gathers rows of the exchanges of a range."""
+        return ExchangeTables(
+            tables,
+            names=self.knowledge().topic_name,
+            run=self.staged.run,
+            columns=self.columns,
+            faults=part.capture.faults,
+        )
+
+    def _fits(
+        self, wanted: Filter, exchange: Exchange, names: Callable[[str], str | None], faults: Faults
+    ) -> bool:
         number, note = exchange.number, exchange.note
         context = FilterContext(
             names,
@@ -104,7 +121,7 @@ class Task:
             {number: note.comment} if note.comment else {},
             {number: exchange.interventions} if exchange.interventions.flags else {},
         )
-        return wanted.match(exchange, context)
+        return wanted.fits(exchange, context, faults)
 
 
 # ---------------------------------------------------------------- tables of single exchanges
@@ -128,12 +145,10 @@ class WriteRanges:
 
     def _write(self, context: Context) -> Done:
         task = self._task
-        rows = ExchangeTables(
-            self._tables, names=task.knowledge().topic_name, run=task.staged.run, columns=task.columns
-        )
         count = damaged = 0
         with PartWriter(task.staged, f"{self._prefix}{context.part.number:05d}") as writer:
             part = give_out(task.given, context, task.facts)
+            rows = task.rows(self._tables, part)
             for exchange in task.fitting(part, None, gist=self._gist):
                 rows.add(exchange)
                 count += 1
@@ -141,19 +156,18 @@ class WriteRanges:
                 if rows.full:
                     writer.write_all(rows.take())
             writer.write_all(rows.take())
-            return Done(writer.close(), count, damaged)
+            return Done(writer.close(), count, damaged, part.capture.faults)
 
 
 def rows_of(task: Task, part: RangeExchanges, table: str) -> Iterator[pa.RecordBatch]:
     """Decode the exchanges of a range, and yield the rows of one table of them."""
-    rows = ExchangeTables(
-        (table,), names=task.knowledge().topic_name, run=task.staged.run, columns=task.columns
-    )
+    rows = task.rows((table,), part)
     for exchange in task.fitting(part, None, gist=wants_gist((table,), task.columns)):
         rows.add(exchange)
         if rows.full:
             yield from rows.take().values()
     yield from rows.take().values()
+    part.capture.faults.log()
 
 
 class WriteHeaders:
@@ -175,7 +189,7 @@ class WriteHeaders:
         batch = header_rows(context, data, self._task.staged.run, self._columns)
         with PartWriter(self._task.staged, context.part.number) as writer:
             writer.write("exchanges", batch)
-            return Done(writer.close(), batch.num_rows, 0)
+            return Done(writer.close(), batch.num_rows, 0, Faults())
 
 
 def header_rows(context: Context, data: bytes, run: int, columns: Sequence[str] | None) -> pa.RecordBatch:
@@ -221,8 +235,9 @@ class Judge:
 
     def _write(self, number: int, share: Share) -> Done:
         with PartWriter(self._task.staged, f"whole{number}") as writer:
-            writer.write_all(self.tables(share).batches())
-            return Done(writer.close(), 0, 0)
+            tables = self.tables(share)
+            writer.write_all(tables.batches())
+            return Done(writer.close(), 0, 0, tables.faults)
 
     def tables(self, share: Share) -> WholeTables:
         """Look at all exchanges that a share needs."""
@@ -242,6 +257,7 @@ class Judge:
             capture.take(part)
             for exchange in task.fitting(part, keys, gist=False):
                 tables.add(exchange)
+            capture.faults.merge(part.capture.faults)
         return tables
 
 
@@ -268,8 +284,17 @@ class LearnGroups:
     def _observe(self, groups: GroupInference, keys: frozenset[int]) -> None:
         for context in self._contexts:
             part = give_out(self._task.given, unpack(context), self._task.facts)
+            observe = part.capture.faults.guarded(groups.observe, INFERRING)
             for exchange in part.exchanges(apis=keys, annotate=False, gist=False):
-                groups.observe(exchange)
+                observe(exchange)
+
+
+def faults_of(done: Iterable[Done]) -> Faults:
+    """Return the faults of all tasks."""
+    found = Faults()
+    for each in done:
+        found.merge(each.faults)
+    return found
 
 
 def header_only(tables: Sequence[str], task: Task) -> Sequence[str] | None:

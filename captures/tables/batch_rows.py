@@ -17,6 +17,7 @@ from captures.tables.partition_rows import (
     TOPIC,
     TOPIC_ID,
     Sent,
+    as_int64,
     first_offset,
     log_offsets,
 )
@@ -49,7 +50,7 @@ def batch_rows(sent: Sent, key: int) -> Iterator[tuple[Any, ...]]:
             number,
             at,
             first_offset(batch),
-            batch.base_offset + batch.last_offset_delta,
+            batch.last_offset,
             batch.magic,
             _CODECS[codec],
             batch.crc,
@@ -88,7 +89,7 @@ def record_rows(sent: Sent, key: int, limits: Limits = DEFAULT_LIMITS) -> Iterat
             yield (
                 *place,
                 number,
-                None if shift is None else offset + shift,
+                None if shift is None else as_int64(offset + shift),
                 offset,
                 timestamp,
                 control,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from captures.exchanges import Capture, Exchange, Flag
 from captures.exchanges.notes import Note
+from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS as EXPORTED
+from captures.faults import Faults, Uncontained
 from captures.interventions import UNTOUCHED
 from captures.meaning import Names
 from captures.meaning.mentions import group_paths, groups_in
 from captures.tables.batch_rows import BATCH_COLUMNS, RECORD_COLUMNS, batch_rows, record_rows
 from captures.tables.partition_rows import COLUMNS as PARTITION_COLUMNS
 from captures.tables.partition_rows import PartitionRows, Said
-from captures.tables.schema import PER_EXCHANGE, TABLES, Column, Needs, arrow_type, needs_of, schema
+from captures.tables.schema import PER_EXCHANGE, TABLES, Column, Needs, arrow_type, doing, needs_of, schema
 from dissectors.annotate import Annotations, Annotator, Side
 from dissectors.apis import api_name
 from dissectors.frames import Body
@@ -50,6 +52,7 @@ _BEHIND = {
     "records": RECORD_COLUMNS,
 }
 """Table -> columns of its own; those before them are the same for all rows of an exchange."""
+_PARTITIONS, _EXCHANGES = doing("topic_partitions"), doing("exchanges")
 _COMMON = ("run", "number", "time", "time_ns", "connection", "api", "api_key")
 _OF_PARTITIONS = frozenset({"topics", "records", "batches", "record_bytes"})
 """Columns of exchanges that need what is said of partitions."""
@@ -91,6 +94,7 @@ class ExchangeTables:
     :param run: which run into the folder this is
     :param columns: table -> names of its columns; the usual ones of those that are not named
     :param limits: bounds of decompression
+    :param faults: where to note what has no row by a fault of ours; without it, that is raised
     :raises ValueError: for a column that a table does not have
     """
 
@@ -102,11 +106,13 @@ class ExchangeTables:
         run: int,
         columns: Mapping[str, Sequence[str]] | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        faults: Faults | None = None,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in PER_EXCHANGE if name in wanted)
         self._run = run
         self._limits = limits
+        self._faults = Uncontained() if faults is None else faults
         self._columns = {name: TABLES[name].choose((columns or {}).get(name)) for name in self.tables}
         self._schemas = {
             name: schema(name, [column.name for column in self._columns[name]]) for name in self.tables
@@ -146,21 +152,21 @@ class ExchangeTables:
     def add(self, exchange: Exchange) -> None:
         """Gather the rows of one exchange.
 
+        What cannot be made of it by a fault of ours is null, or has no row; the fault is noted.
+
         :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be told
-        :raises ValueError: if its records were made ready to be shown
         """
         at = len(self._common)
         key = exchange.api_key
         api = exchange.api if key is None else _api_of(key)
         self._common.append((exchange.number, exchange.time, exchange.connection, api, key))
-        said = self._partitions.of(exchange) if self._look else None
+        try:
+            said = self._partitions.of(exchange) if self._look else None
+        except Exception as error:
+            self._faults.note(error, _PARTITIONS, exchange.number)
+            said = None
         if self._exchange_columns:
-            if self._shown:
-                exchange = self._as_shown(exchange)
-                self._size += _AS_TEXT * (exchange.request_size + exchange.response_size)
-            self._attributes_of.append(self._attributes(exchange))
-            self._values_of.append([value(exchange) for value in self._values])
-            self._more_of.append([make(exchange, said) for make in self._more])
+            self._add_cells(exchange, said)
         if said is None:
             return
         for row in said.rows if "topic_partitions" in self._schemas else ():
@@ -169,6 +175,25 @@ class ExchangeTables:
         if said.sent and key is not None:
             self._add_batches(said, key, at)
 
+    def _add_cells(self, exchange: Exchange, said: Said | None) -> None:
+        """Gather the row in the table of exchanges."""
+        if self._shown:
+            # what was not made fit to be shown is not: there are secrets in it
+            blank = replace(exchange, request=None, response=None)
+            shown = partial(self._as_shown, exchange)
+            exchange = self._faults.made(shown, _EXCHANGES, blank, exchange.number)
+            self._size += _AS_TEXT * (exchange.request_size + exchange.response_size)
+        self._attributes_of.append(self._attributes(exchange))
+        try:
+            values = [value(exchange) for value in self._values]
+            more = [make(exchange, said) for make in self._more]
+        except Exception:
+            made, number = self._faults.made, exchange.number
+            values = [made(partial(value, exchange), _EXCHANGES, None, number) for value in self._values]
+            more = [made(partial(make, exchange, said), _EXCHANGES, None, number) for make in self._more]
+        self._values_of.append(values)
+        self._more_of.append(more)
+
     def _add_batches(self, said: Said, key: int, at: int) -> None:
         for name, make in (("record_batches", batch_rows), ("records", None)):
             if name not in self._schemas:
@@ -176,7 +201,10 @@ class ExchangeTables:
             rows, of = self._rows[name], self._of[name]
             for sent in said.sent:
                 before = len(rows)
-                rows.extend(make(sent, key) if make is not None else record_rows(sent, key, self._limits))
+                try:
+                    rows.extend(make(sent, key) if make is not None else record_rows(sent, key, self._limits))
+                except Exception as error:
+                    self._faults.note(error, doing(name), self._common[at][0])
                 of.extend([at] * (len(rows) - before))
                 if name == "records":
                     self._size += sum(_size(row) for row in rows[before:])
@@ -237,22 +265,15 @@ class ExchangeTables:
         }
 
     def _exchange_batch(self, common: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        import pyarrow as pa
-
         made = self._schemas["exchanges"]
-        columns = (
+        gathered = (
             *list(zip(*self._attributes_of, strict=True))[: -len(_AT_LEAST_TWO)],
             *zip(*self._values_of, strict=True),
             *zip(*self._more_of, strict=True),
         )
-        values = dict(zip(self._exchange_columns, columns, strict=True))
-        return pa.record_batch(
-            [
-                common[field.name] if field.name in common else pa.array(values[field.name], field.type)
-                for field in made
-            ],
-            schema=made,
-        )
+        values = dict(zip(self._exchange_columns, gathered, strict=True))
+        columns = [common[field.name] if field.name in common else values[field.name] for field in made]
+        return record_batch(made, columns, self._numbers(), self._faults, _EXCHANGES)
 
     def _batch(self, name: str, common: Mapping[str, pa.Array]) -> pa.RecordBatch:
         import pyarrow as pa
@@ -260,15 +281,16 @@ class ExchangeTables:
         made = self._schemas[name]
         of = pa.array(np.array(self._of[name], np.int64))
         values = dict(zip(_BEHIND[name], zip(*self._rows[name], strict=True), strict=True))
-        return pa.record_batch(
-            [
-                common[field.name].take(of)
-                if field.name in _COMMON
-                else pa.array(values[field.name], field.type)
-                for field in made
-            ],
-            schema=made,
+        columns = (
+            common[field.name].take(of) if field.name in _COMMON else values[field.name] for field in made
         )
+        numbers = self._numbers()
+        return record_batch(
+            made, columns, [numbers[each] for each in self._of[name]], self._faults, doing(name)
+        )
+
+    def _numbers(self) -> list[int]:
+        return [number for number, *_ in self._common]
 
 
 _api_of = lru_cache(maxsize=256)(api_name)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from captures.faults import Faults
 from captures.meaning.words import counted
 from captures.packets import Damage
 from captures.ranges.plan import RANGE_BYTES
@@ -100,6 +101,23 @@ class FileLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultsTold:
+    """Faults of kproxy that something in the captures brought out.
+
+    :ivar count: how many
+    :ivar told: the first of them, in sentences, and what to do about them
+    """
+
+    count: int = 0
+    told: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, faults: Faults) -> FaultsTold:
+        """Return what is told of faults."""
+        return cls(faults.count, tuple(faults.lines()))
+
+
+@dataclass(frozen=True, slots=True)
 class TablesSummary:
     """What a run has read, decoded, lost, skipped, and written.
 
@@ -111,6 +129,7 @@ class TablesSummary:
     :ivar packets: how many were read
     :ivar exchanges: how many were found
     :ivar undecoded: how many of them could not be decoded, or not wholly
+    :ivar faults: what went wrong in kproxy itself; what it was about is not in the tables
     :ivar rows: written to each table
     :ivar lost_bytes: of TCP streams, that the captures do not hold
     :ivar damage: places of files that are damaged, in words
@@ -126,6 +145,7 @@ class TablesSummary:
     packets: int = 0
     exchanges: int = 0
     undecoded: int = 0
+    faults: FaultsTold = FaultsTold()
     rows: Mapping[str, int] = field(default_factory=dict)
     lost_bytes: int = 0
     damage: tuple[str, ...] = ()
@@ -145,7 +165,7 @@ class TablesSummary:
     @property
     def clean(self) -> bool:
         """Whether all of it could be read and decoded."""
-        return not (self.unreadable or self.damage or self.lost_bytes or self.undecoded)
+        return not (self.unreadable or self.damage or self.lost_bytes or self.undecoded or self.faults.count)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON; docs/spark.md has its shape."""
@@ -159,6 +179,7 @@ class TablesSummary:
             "packets": self.packets,
             "exchanges": self.exchanges,
             "undecoded": self.undecoded,
+            "faults": {"count": self.faults.count, "told": list(self.faults.told)},
             "rows": dict(self.rows),
             "lost_bytes": self.lost_bytes,
             "damage": list(self.damage),

@@ -46,6 +46,7 @@ _FIRST_OFFSET, _LAST_OFFSET, _LEADER_ID, _LEADER_EPOCH, _ACQUIRED, _OFFSET = (
 )
 _BASE_OFFSET = _FIRST_OFFSET
 """Of Produce the response gives the first offset under this name."""
+_INT64 = 1 << 63
 _NO_RECORDS = [0] * (_UNCOUNTED + 1 - _BYTES)
 
 _FIELDS: dict[Side, dict[str, int]] = {
@@ -153,21 +154,22 @@ class Said(NamedTuple):
 _NOTHING = Said([], [], [], None)
 _Place = tuple[str | None, str, int]
 """Group, topic and partition."""
-_Holder = tuple[dict[str, Any], str | None]
-"""A struct that is about a topic, and the group that it is about."""
+_Holder = tuple[dict[str, Any], str | None, frozenset[str]]
+"""A struct that is about a topic, the group that it is about, and its fields that are arrays."""
 
 
 class _Way(NamedTuple):
     """How the topics of a message are found.
 
     :ivar plan: leads to what names topics; None if nothing does
-    :ivar arrays: the arrays of the body in which they are, where they are nowhere else, which is quicker to go
+    :ivar arrays: the arrays of the body in which they are, where they are nowhere else, which is quicker to go; each
+        with the fields of its structs that are arrays
     :ivar whole: whether only structs name topics, so that the structs are all there is
     :ivar carries: whether the message has fields for records
     """
 
     plan: Plan | None
-    arrays: tuple[str, ...]
+    arrays: tuple[tuple[str, frozenset[str]], ...]
     whole: bool
     carries: bool
 
@@ -181,7 +183,7 @@ def _way(key: int, version: int, side: Side) -> _Way:
     simple = not plan.fields and all(
         many and inner.fields == ("",) and not inner.inside for _, many, inner in plan.inside
     )
-    arrays = tuple(name for name, _, _ in plan.inside) if simple else ()
+    arrays = tuple((name, inner.arrays) for name, _, inner in plan.inside) if simple else ()
     return _Way(plan, arrays, _only_structs(plan), carries)
 
 
@@ -244,10 +246,10 @@ class _Found:
         if side == "request":
             self._group = _group_of(body)
         if arrays:
-            for name in arrays:
+            for name, inside in arrays:
                 for holder in body.get(name) or ():
                     if holder:
-                        self._take_topic(holder, self._group, side)
+                        self._take_topic(holder, self._group, inside, side)
             return
         if not whole:
             # names stand in lists of strings and elsewhere, too
@@ -255,11 +257,13 @@ class _Found:
             self._topics.update(dict.fromkeys(named))
         holders: list[_Holder] = []
         _collect(plan, body, self._group, holders)
-        for holder, group in holders:
-            self._take_topic(holder, group, side)
+        for holder, group, inside in holders:
+            self._take_topic(holder, group, inside, side)
 
-    def _take_topic(self, holder: dict[str, Any], group: str | None, side: Side) -> None:
-        named, has_uuid, array, alone = _topic_shape(tuple(holder))
+    def _take_topic(
+        self, holder: dict[str, Any], group: str | None, arrays: frozenset[str], side: Side
+    ) -> None:
+        named, has_uuid, array, alone = _topic_shape(tuple(holder), arrays)
         name, uuid = holder.get(named), None
         if has_uuid:
             uuid = holder["topic_id"]
@@ -351,7 +355,7 @@ def _group_of(struct: dict[str, Any]) -> str | None:
 def _collect(plan: Plan, body: dict[str, Any], group: str | None, out: list[_Holder]) -> None:
     """Find the structs that are about a topic, with the group that they are about."""
     if "" in plan.fields:
-        out.append((body, group))
+        out.append((body, group, plan.arrays))
     for name, many, inner in plan.inside:
         value = body.get(name)
         if value:
@@ -376,11 +380,12 @@ class _TopicShape(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _topic_shape(fields: tuple[str, ...]) -> _TopicShape:
+def _topic_shape(fields: tuple[str, ...], arrays: frozenset[str]) -> _TopicShape:
     return _TopicShape(
         next((name for name in TOPIC_FIELDS if name in fields), ""),
         "topic_id" in fields,
-        next((name for name in PARTITION_ARRAYS if name in fields), ""),
+        # a topology has the number of a topic's partitions under the same name (KIP-1071)
+        next((name for name in PARTITION_ARRAYS if name in fields and name in arrays), ""),
         any(name in fields for name in INDEX_FIELDS),
     )
 
@@ -423,7 +428,9 @@ def _apart(row: list[Any], struct: dict[str, Any]) -> None:
     if acquired is not None:
         # where a message was cut off, the last range may lack an end
         ranges = [(each.get("first_offset"), each.get("last_offset")) for each in acquired if each]
-        row[_ACQUIRED] = sum(last - first + 1 for first, last in ranges if None not in (first, last))
+        row[_ACQUIRED] = as_int64(
+            sum(last - first + 1 for first, last in ranges if None not in (first, last))
+        )
     # ListOffsets v0 gives several, the newest first
     old = struct.get("old_style_offsets")
     if old:
@@ -431,6 +438,14 @@ def _apart(row: list[Any], struct: dict[str, Any]) -> None:
 
 
 # ---------------------------------------------------------------- offsets in the log
+def as_int64(value: int | None) -> int | None:
+    """Return a number that was reckoned of those on the wire; None if it is more than a column holds.
+
+    Peers may write any number, up to 2^63-1: what is reckoned of such is nothing that could be.
+    """
+    return value if value is None or -_INT64 <= value < _INT64 else None
+
+
 def _place_in_log(sent: list[Sent], key: int) -> None:
     """Fill in first and last offset of partitions."""
     for row, _, batches in sent:
@@ -438,12 +453,12 @@ def _place_in_log(sent: list[Sent], key: int) -> None:
             base = row[_BASE_OFFSET]
             if base is not None and base >= 0:
                 length = _length(batches)
-                row[_LAST_OFFSET] = None if length is None else base + length - 1
+                row[_LAST_OFFSET] = None if length is None else as_int64(base + length - 1)
             else:
                 row[_FIRST_OFFSET] = None
         else:
             row[_FIRST_OFFSET] = first_offset(batches[0])
-            row[_LAST_OFFSET] = batches[-1].last_offset
+            row[_LAST_OFFSET] = as_int64(batches[-1].last_offset)
 
 
 def first_offset(batch: Batch) -> int | None:
@@ -476,4 +491,4 @@ def log_offsets(sent: Sent, key: int) -> Iterator[int | None]:
     for batch in sent.batches:
         yield at
         if at is not None:
-            at = None if batch.count is None else at + batch.last_offset_delta + 1
+            at = None if batch.count is None else as_int64(at + batch.last_offset_delta + 1)

@@ -643,6 +643,11 @@ def schema(table: str, columns: Iterable[str] | None = None) -> pa.Schema:
     )
 
 
+def doing(table: str) -> str:
+    """Return what is being done when rows of a table are made, for faults."""
+    return f"the table {table}"
+
+
 def arrow_type(text: str) -> pa.DataType:
     """Return the Arrow type of a column's type.
 

@@ -28,6 +28,7 @@ from captures.tables.folder import Folder, Input, Manifest, Part, PartWriter, op
 from captures.tables.options import (
     ALREADY_READ,
     CHANGED,
+    FaultsTold,
     FileLeftOut,
     FileRead,
     TablesOptions,
@@ -139,7 +140,9 @@ def write_parts(capture: Capture, folder: Folder, wanted: Wanted, progress: Prog
     gist = wants_gist(wanted.tables, wanted.columns)
     reader = ExchangeReader(capture, annotate=False, gist=gist)
     names = reader.knowledge.topic_name
-    rows = ExchangeTables(wanted.tables, names=names, run=folder.run, columns=wanted.columns)
+    rows = ExchangeTables(
+        wanted.tables, names=names, run=folder.run, columns=wanted.columns, faults=capture.faults
+    )
     whole = WholeTables(
         capture, names, wanted.tables, run=folder.run, rules=wanted.rules, limits=wanted.limits
     )
@@ -315,6 +318,7 @@ def _described(
         packets=statistics.packets,
         exchanges=len(capture.table),
         undecoded=written.undecoded,
+        faults=FaultsTold.of(capture.faults),
         lost_bytes=int(streams.lost.sum()) + int(streams.cut.sum()),
         damage=damage_told(statistics.damage),
         notes=notes,

@@ -7,6 +7,7 @@ each make a part: of the tables, and of the rules of the diagnosis.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from captures.analysis.clients.libraries import told_library
@@ -33,8 +34,9 @@ from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
 from captures.exchanges import Capture, Exchange, Flag
+from captures.export.arrow import record_batch
 from captures.meaning import Names
-from captures.tables.schema import OF_THE_WHOLE, schema
+from captures.tables.schema import OF_THE_WHOLE, doing, schema
 from dissectors.apis import api_name
 from dissectors.error_codes import error_name
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
+
 
 _US = 1_000
 _MS = 1_000_000
@@ -91,6 +94,7 @@ class WholeTables:
     :param run: which run into the folder this is
     :param rules: that make the findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
+    :ivar faults: of the capture; what fails is noted there
     """
 
     def __init__(
@@ -112,13 +116,14 @@ class WholeTables:
         self._diagnosis = Diagnosis(capture, names, limits=limits, rules=asked, with_groups=followed)
         self._connections = ConnectionStats(capture)
         self._versions = _Versions(capture)
+        self.faults = capture.faults
         self._adders: list[Callable[[Exchange], None]] = []
         if asked or followed:
-            self._adders.append(self._diagnosis.add)
+            self._adders.append(self.faults.guarded(self._diagnosis.add, "the diagnosis"))
         if "connections" in wanted:
-            self._adders.append(self._connections.add)
+            self._adders.append(self.faults.guarded(self._connections.add, doing("connections")))
         if "client_versions" in wanted:
-            self._adders.append(self._versions.add)
+            self._adders.append(self.faults.guarded(self._versions.add, doing("client_versions")))
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange; in the order of their numbers, those that :func:`needs` names at least.
@@ -130,13 +135,15 @@ class WholeTables:
 
     def batches(self) -> dict[str, pa.RecordBatch]:
         """Return the rows by table; none for a table without any."""
-        import pyarrow as pa
-
         made = {}
         for name in self.tables:
-            rows = [{"run": self._run, **row} for row in self._rows(name)]
+            nothing: Iterator[Row] = iter(())
+            told = self.faults.made(partial(self._rows, name), doing(name), nothing)
+            rows = [{"run": self._run, **row} for row in self.faults.whole(told, doing(name))]
             if rows:
-                made[name] = pa.RecordBatch.from_pylist(rows, schema=schema(name))
+                shape = schema(name)
+                columns = ([row.get(field.name) for row in rows] for field in shape)
+                made[name] = record_batch(shape, columns, (), self.faults, doing(name))
         return made
 
     def _rows(self, table: str) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from isal import isal_zlib
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
 from dissectors.records.codecs import DEFAULT_LIMITS, Buffer, Codec, Inflated, Limits, inflate
-from dissectors.records.record import Decoded, Record, decode_records
+from dissectors.records.record import Decoded, Record, decode_records, int64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """The header of magic 2 (``DefaultRecordBatch.java``): base offset, length, partition leader epoch, magic,
@@ -147,8 +147,8 @@ class Batch:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record."""
-        return int(self.base_offset + self.last_offset_delta)
+        """Offset of the last record; it wraps where the sum has more than 64 bits, as with Java clients."""
+        return int64(self.base_offset + self.last_offset_delta)
 
     @property
     def codec(self) -> Codec:

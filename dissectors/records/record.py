@@ -59,7 +59,7 @@ def decode_records(
     allowed = min(max(count, 0), limits.max_records)
     rows, stop = _scan(payload, allowed, base_offset, base_timestamp)
     if not (-_SAFE < base_offset < _SAFE and -_SAFE < base_timestamp < _SAFE):
-        rows = [Record(_int64(o), _int64(t), key, value, headers) for o, t, key, value, headers in rows]
+        rows = [Record(int64(o), int64(t), key, value, headers) for o, t, key, value, headers in rows]
     if len(rows) < allowed:
         return rows, _explain(payload, stop, len(rows), count)
     if count < 0:
@@ -71,7 +71,7 @@ def decode_records(
     return rows, None
 
 
-def _int64(value: int) -> int:
+def int64(value: int) -> int:
     """Wrap as Java's long addition does: a hostile delta must not grow a number past 64 bits."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
@@ -133,7 +133,7 @@ def _scan(  # noqa: C901  # one loop on purpose: a call costs as much as half a 
                 timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1))
             else:
                 delta, pos = read_varint(buf, pos, 64)
-                timestamp = _int64(base_timestamp + delta)
+                timestamp = int64(base_timestamp + delta)
 
             delta = buf[pos]
             if delta < 0x80:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends
+from kproxy.cli.common import early_ends
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
@@ -44,7 +44,7 @@ def api_versions(files: tuple[str, ...], **options: Any) -> None:
     run = ApiVersions(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class ApiVersions:
@@ -90,8 +90,9 @@ class ApiVersions:
 
         negotiation = Negotiation(capture)
         reader = ExchangeReader(capture, annotate=False, gist=False)
+        add = capture.faults.guarded(negotiation.add, "learning versions")
         for exchange in self.reading.exchanges(reader, tally, "reading versions"):
-            negotiation.add(exchange)
+            add(exchange)
         return negotiation.result()
 
     def _client(self, matrix: Matrix) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, with_progress
+from kproxy.cli.common import early_ends, with_progress
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options
 from kproxy.cli.reading import Reading, colored, conclude_unread, terminal_width
@@ -52,7 +52,7 @@ def clients(files: tuple[str, ...], **options: Any) -> None:
     run = Clients(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Clients:

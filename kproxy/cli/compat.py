@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends
+from kproxy.cli.common import early_ends
 from kproxy.cli.options import color_option, reading_options
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
@@ -56,7 +56,7 @@ def compat(files: tuple[str, ...], **options: Any) -> None:
     run = Compat(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Compat:
@@ -136,9 +136,10 @@ class Compat:
 
     def _learn(self, add: Callable[[Exchange], None], capture: Capture, tally: Tally) -> None:
         """Show all exchanges, of which only the fields that tell versions are read."""
+        learn = capture.faults.guarded(add, "learning versions")
         for exchange in self._exchanges(capture):
             tally.add(exchange)
-            add(exchange)
+            learn(exchange)
         self.clean = conclude(capture, tally)
 
     @staticmethod

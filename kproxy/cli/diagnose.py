@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, read_to_the_end, with_progress
+from kproxy.cli.common import early_ends, filter_option, read_to_the_end, with_progress
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kproxy.cli.summary import Tally
 
 EXIT_FOUND = 4
-"""There is a finding as grave as ``--fail-on`` says; comes before :data:`EXIT_INCOMPLETE`."""
+"""There is a finding as grave as ``--fail-on`` says; comes before :data:`~kproxy.cli.common.EXIT_INCOMPLETE`."""
 MOST_OF_A_RULE = 5
 """Findings that are printed of one rule and severity."""
 LEVELS = ("info", "low", "medium", "high")
@@ -152,7 +152,7 @@ class Diagnosing:
         clean = conclude(capture, tally, told=not self.as_json)
         flush()
         self._print(capture, tally, diagnosis, [each for each in found if each.severity >= self.least])
-        self.exit_code = 0 if clean else EXIT_INCOMPLETE
+        self.exit_code = self.reading.exit_code(clean=clean)
         if self.fail_on is not None and any(each.severity >= self.fail_on for each in found):
             self.exit_code = EXIT_FOUND
         flush()
@@ -223,8 +223,8 @@ class Diagnosing:
         click.echo(tally.sentence(capture))
         if tally.first is not None:
             click.echo(text.span(tally.first, tally.last))
-            click.echo(f"\n{verdict(found)}")
-        for line in text.lines(found, self.most):
+            click.echo(f"\n{verdict(found, faulty=bool(capture.faults))}")
+        for line in capture.faults.whole(text.lines(found, self.most), "showing findings"):
             click.echo(line)
         for line in text.blind(diagnosis.blind()):
             click.echo(line)

@@ -26,6 +26,8 @@ from kproxy.pace import Pace
 
 _EVERY = 1.0  # seconds between two looks at what was found
 _GROWN = 10
+_DIAGNOSIS = "the diagnosis"
+"""What is being done, for faults."""
 
 
 def rules_and_limits(
@@ -99,7 +101,8 @@ class LiveFindings:
 class DiagnosisBeside:
     """Diagnoses a live capture that is also shown: findings are told as notices, what is only good to know at the end.
 
-    An error of a rule ends the diagnosis, and nothing else: with ``kproxy proxy`` the connections of clients would end.
+    It contains its errors, as with ``kproxy proxy`` the connections of clients would end with them: each is told once,
+    and the diagnosis goes on.
 
     :param reader: of the command that shows it
     :param annotated: whether that makes bodies ready to be shown, which are not what rules look at
@@ -112,38 +115,28 @@ class DiagnosisBeside:
         self._again = _reader(capture, knowledge) if annotated else None
         self._text = FindingsText(None, zone, color=False, files=("-",))
         self._live = LiveFindings(self._diagnosis, capture, knowledge, self._tell, least=Severity.LOW)
-        self._failed = False
+        self._faults = capture.faults
+        self._look = self._faults.guarded(self._add, _DIAGNOSIS)
 
     def look(self, exchange: Exchange) -> None:
         """Show an exchange to the rules, just after it was decoded."""
-        self._alone(lambda: self._add(exchange))
+        self._look(exchange)
 
     def tell(self) -> None:
         """Tell what is new; does nothing if it was asked a moment ago."""
-        self._alone(self._live.tell)
+        self._faults.made(self._live.tell, _DIAGNOSIS, None)
+        for line in self._faults.news():
+            notice(line)
 
     def conclude(self) -> None:
         """Tell all that was found on standard error."""
-        self._alone(self._tell_all)
-
-    def _alone(self, step: Callable[[], None]) -> None:
-        """Do something whose failure does no harm to what goes on beside it."""
-        if self._failed:
-            return
-        try:
-            step()
-        except Exception as error:
-            self._failed = True
-            notice(f"the diagnosis ended by an error in it: {error!r}")
+        found = self._diagnosis.findings()
+        click.echo(f"\n{verdict(found, faulty=bool(self._faults))}", err=True)
+        for line in self._faults.whole(self._text.lines(found), _DIAGNOSIS):
+            click.echo(line, err=True)
 
     def _add(self, exchange: Exchange) -> None:
         self._diagnosis.add(exchange if self._again is None else self._decoded_again(self._again, exchange))
-
-    def _tell_all(self) -> None:
-        found = self._diagnosis.findings()
-        click.echo(f"\n{verdict(found)}", err=True)
-        for line in self._text.lines(found):
-            click.echo(line, err=True)
 
     @staticmethod
     def _decoded_again(reader: ExchangeReader, exchange: Exchange) -> Exchange:

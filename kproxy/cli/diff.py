@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends
+from kproxy.cli.common import early_ends
 from kproxy.cli.options import color_option, reading_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.times import Moment, resolve
@@ -70,7 +70,7 @@ def diff(files: tuple[str, ...], **options: Any) -> None:
     run = Diff(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(max(reading.exit_code(clean=run.clean) for reading in run.readings))
 
 
 class Diff:
@@ -157,7 +157,7 @@ class Diff:
         from kproxy.cli.summary import Tally
 
         tally = Tally()
-        adds = [each.add for each in learners]
+        adds = [capture.faults.guarded(each.add, "learning what to compare") for each in learners]
         for exchange in reading.exchanges(reader, tally, f"reading {capture.source.path}"):
             for add in adds:
                 add(exchange)

@@ -26,6 +26,7 @@ from kproxy.cli.common import (
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import reading_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
+from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.writing import (
     FORMATS,
@@ -242,11 +243,12 @@ class Export:
                 self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
             )
             notes = [*notes_of(capture), *self._write(capture, file)]
-        self.clean = bool(self.exchanges) and not unreadable(capture)
+        self.clean = bool(self.exchanges) and not unreadable(capture) and not capture.faults
         if not self.exchanges:
             notes.append("no exchange was selected")
         for note in notes:
             click.echo(f"kproxy: {note}", err=True)
+        tell_faults(capture)
         where = "standard output" if self.output == "-" else self.output
         click.echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
 

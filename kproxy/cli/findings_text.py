@@ -152,17 +152,22 @@ def by_reason(blind: Sequence[Blind]) -> list[tuple[str, list[str]]]:
     return list(reasons.items())
 
 
-def verdict(found: Iterable[Finding]) -> str:
-    """Return how much was found, in a sentence."""
+def verdict(found: Iterable[Finding], *, faulty: bool = False) -> str:
+    """Return how much was found, in a sentence.
+
+    :param faulty: whether faults of kproxy have kept rules from judging all there is
+    """
     counts: dict[Severity, int] = {}
     for each in found:
         counts[each.severity] = counts.get(each.severity, 0) + 1
+    if not counts and faulty:
+        return "Nothing was found, but not all could be judged: faults of kproxy came in between."
     if not counts:
         return "Nothing is wrong, as far as this can be judged."
     graver = sum(count for severity, count in counts.items() if severity > Severity.LOW)
     said = ", ".join(f"{counts[severity]} {severity.word}" for severity in sorted(counts, reverse=True))
     total = words.counted(sum(counts.values()), "finding")
-    return f"{total}: {said}." if graver else f"Nothing is wrong that matters; {total}: {said}."
+    return f"{total}: {said}." if graver or faulty else f"Nothing is wrong that matters; {total}: {said}."
 
 
 def rule_lines(rules: Sequence[type[Rule]], width: int | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, with_progress
+from kproxy.cli.common import early_ends, with_progress
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
@@ -53,7 +53,7 @@ def follow(arguments: tuple[str, ...], **options: Any) -> None:
     run = Follow(arguments, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Follow:
@@ -119,8 +119,9 @@ class Follow:
         reader = ExchangeReader(capture, annotate=False, gist=False)
         log = PartyLog(party, capture, reader.knowledge.topic_name)
         tally = Tally()
+        add = capture.faults.guarded(log.add, "following it")
         for exchange in self._exchanges(reader, rows_of(capture, party).tolist(), tally):
-            log.add(exchange)
+            add(exchange)
         self.clean = conclude(capture, tally)
         return log.result()
 
@@ -158,7 +159,7 @@ class Follow:
 
         shown = log if self.show_all else without_repeats(log)
         text = FollowText(terminal_width(), self.reading.zone, self.reading.names, color=self.color)
-        for line in text.lines(party, shown):
+        for line in self.reading.faults.whole(text.lines(party, shown), "showing what it did"):
             click.echo(line)
 
     def _print_json(self, party: Party, log: Iterable[Line]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, read_to_the_end
+from kproxy.cli.common import early_ends, read_to_the_end
 from kproxy.cli.group_option import chosen_groups, fits, group_option
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.output import refuse_to_overwrite, replacing
@@ -73,7 +73,7 @@ def groups(files: tuple[str, ...], **options: Any) -> None:
     run = Groups(files, **options)
     with early_ends(lambda error: f"{run.html} could not be written" if run.html else error.filename):
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Groups:
@@ -134,7 +134,7 @@ class Groups:
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.groups.history import GroupHistories
+        from captures.analysis.groups.history import HISTORIES, GroupHistories
         from captures.exchanges import ExchangeReader
         from kproxy.cli.summary import Tally
 
@@ -142,10 +142,12 @@ class Groups:
         reader = ExchangeReader(capture, annotate=False, gist=False)
         histories = GroupHistories(reader.knowledge.topic_name, capture)
         tally = Tally()
+        add = capture.faults.guarded(histories.add, HISTORIES)
         for exchange in self.reading.exchanges(reader, tally, "following groups"):
-            histories.add(exchange)
+            add(exchange)
+        timelines = histories.result()
         self.clean = conclude(capture, tally)
-        return histories.result()
+        return timelines
 
     def _followed(self, capture: Capture) -> list[GroupTimeline]:
         """Read a capture that grows, and tell rebalances as they are over, until it ends or is stopped."""
@@ -173,7 +175,7 @@ class Groups:
         if self.as_json:
             _print_json([rebalance])
         else:
-            for line in self._text().story(timeline, rebalance):
+            for line in capture.faults.whole(self._text().story(timeline, rebalance), "showing a rebalance"):
                 click.echo(line)
         sys.stdout.flush()
 
@@ -193,7 +195,9 @@ class Groups:
         for index, (timeline, rebalances) in enumerate(told):
             if index:
                 click.echo()
-            for line in text.lines(timeline, rebalances):
+            for line in self.reading.faults.whole(
+                text.lines(timeline, rebalances), f"showing group {index + 1}"
+            ):
                 click.echo(line)
 
     def _text(self) -> GroupText:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 
-from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.history import HISTORIES, GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.analysis.groups.pending import pending_calls
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Capture
 from dissectors.knowledge import Knowledge
 from kproxy.pace import Pace
 
@@ -34,13 +34,10 @@ class LiveGroups:
         self._knowledge = knowledge
         self._tell = tell
         self._histories = GroupHistories(knowledge.topic_name, capture)
+        self.add = capture.faults.guarded(self._histories.add, HISTORIES)
         self._running: set[Hashable] = set()
         self._told: Counter[Hashable] = Counter()
         self._pace = Pace(_EVERY)
-
-    def add(self, exchange: Exchange) -> None:
-        """Take one exchange in."""
-        self._histories.add(exchange)
 
     def look(self) -> None:
         """Tell what is new; does nothing if it was asked a moment ago."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, with_progress
+from kproxy.cli.common import early_ends, with_progress
 from kproxy.cli.group_option import chosen_groups, group_option
 from kproxy.cli.options import color_option, reading_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude_unread, terminal_width
@@ -57,7 +57,7 @@ def journey(arguments: tuple[str, ...], **options: Any) -> None:
     run = JourneyCommand(arguments, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class JourneyCommand:

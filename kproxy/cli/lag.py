@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends
+from kproxy.cli.common import early_ends
 from kproxy.cli.group_option import chosen_groups, group_option
 from kproxy.cli.options import color_option, reading_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
@@ -40,7 +40,7 @@ def lag(files: tuple[str, ...], **options: Any) -> None:
     run = Lag(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Lag:
@@ -74,8 +74,9 @@ class Lag:
         reader = ExchangeReader(capture, annotate=False, gist=False)
         stats = LagStats(reader.knowledge.topic_name)
         tally = Tally()
+        add = capture.faults.guarded(stats.add, "following offsets")
         for exchange in self.reading.exchanges(reader, tally, "following offsets"):
-            stats.add(exchange)
+            add(exchange)
         self.clean = conclude(capture, tally)
         rows = stats.result()
         shown = chosen_groups(sorted({row.group for row in rows}), self.wanted)

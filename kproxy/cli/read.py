@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +24,9 @@ from kproxy.cli.common import (
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import reading_options, showing_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
+from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import Showing, echo, ended_by_signals, flush
+from kproxy.cli.showing import SHOWING, Showing, echo, ended_by_signals, flush
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -142,6 +144,7 @@ class Reading:
         self.clean = tally.clean(capture)
         for note in notes(capture):
             click.echo(f"kproxy: {note}", err=True)
+        tell_faults(capture)
         flush()
         click.echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
 
@@ -168,7 +171,7 @@ class Reading:
         reader = self.showing.reader(capture, live=True)
         exchanges = self.selecting.as_they_come(capture, reader, pause=flush)
         with ended_by_signals(capture.source.stop):
-            self.showing.show(self._counted(exchanges, tally), live=True)
+            self.showing.show(self._counted(exchanges, tally), capture.faults, live=True)
         capture.source.stop()  # there may be more than was asked for
 
     def _show(self, capture: Capture, tally: Tally) -> None:
@@ -178,7 +181,7 @@ class Reading:
         else:  # a filter decodes what it lets pass
             exchanges = self.selecting.exchanges(capture, reader)
             followed = self._followed(exchanges, lambda each: each.number, len(reader))
-            self.showing.show(self._counted(followed, tally))
+            self.showing.show(self._counted(followed, tally), capture.faults)
 
     def _followed(self, items: Iterable[T], position: Callable[[T], int], total: int) -> Iterator[T]:
         """Yield what there is, with a progress bar unless what is printed shows how far it is."""
@@ -191,20 +194,20 @@ class Reading:
         from captures.exchanges.parallel import in_parallel
 
         indexes = self.selecting.indexes(capture, reader)
-        with closing(in_parallel(reader, indexes, self._json_share)) as shares:
+        with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
             for lines, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
                 sys.stdout.buffer.write(lines)
                 tally.merge(counted)
         if self.write is not None:
             self._shown = [reader.row(index) for index in indexes.tolist()]
 
-    def _json_share(self, exchanges: Iterable[Exchange]) -> tuple[bytes, Tally]:
+    def _json_share(self, capture: Capture, exchanges: Iterable[Exchange]) -> tuple[bytes, Tally]:
         """Return some exchanges as JSON lines, and what was counted."""
         from captures.export.jsonlines import write_json_lines
         from kproxy.cli.summary import Tally
 
         lines, tally = BytesIO(), Tally()
-        write_json_lines(tally.counting(exchanges), lines, text=self.showing.text)
+        write_json_lines(tally.counting(exchanges), lines, text=self.showing.text, faults=capture.faults)
         return lines.getvalue(), tally
 
     def _print_one(self, capture: Capture, number: int) -> None:
@@ -216,13 +219,15 @@ class Reading:
             raise click.UsageError(f"there is no exchange {number}: the capture has {len(capture.table):,}")
         exchange = reader.exchange(number - 1)
         self._shown.append(exchange.row)
-        echo(Lines(None, self.showing.zone, color=self.showing.color).line(exchange))
-        if exchange.request is exchange.response is None:  # raw SASL tokens have no fields
-            for line in exchange_tree(exchange, color=self.showing.color):
+        parts = [iter([Lines(None, self.showing.zone, color=self.showing.color).line(exchange)])]
+        tokens = exchange.request is exchange.response is None  # raw SASL tokens have no fields
+        if tokens:
+            parts.append(exchange_tree(exchange, color=self.showing.color))
+        else:
+            parts += [traced_exchange(exchange), problem_lines(exchange)]
+        for part in parts:
+            for line in capture.faults.whole(part, SHOWING, number):
                 echo(line)
-            return
-        for line in traced_exchange(exchange):
-            echo(line)
-        for line in problem_lines(exchange):
-            echo(line)
-        self.clean = exchange.decoded_fully
+        flush()
+        tell_faults(capture)
+        self.clean = (tokens or exchange.decoded_fully) and not capture.faults

@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.common import keylog_option, names_of, opened_capture, read_to_the_end, with_progress
+from kproxy.cli.common import (
+    EXIT_INCOMPLETE,
+    keylog_option,
+    names_of,
+    opened_capture,
+    read_to_the_end,
+    with_progress,
+)
 from kproxy.cli.times import resolve
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.faults import Faults
     from kproxy.cli.summary import Tally
 
 
@@ -48,6 +56,7 @@ class Reading:
         self.zone: tzinfo | None = UTC if utc else None
         self._keylog = keylog_option(keylog, growing=follow or "-" in files)
         self.names = names_of(hosts)
+        self._opened: list[Capture] = []
         self._align_clocks = align_clocks
         self._spool = spool
         self.options = [
@@ -69,7 +78,7 @@ class Reading:
 
         :raises CaptureError: if there is nothing that can be read
         """
-        return opened_capture(
+        capture = opened_capture(
             self.files,
             self._keylog,
             self.names,
@@ -77,6 +86,22 @@ class Reading:
             follow=self._follow,
             spool=self._spool,
         )
+        self._opened.append(capture)
+        return capture
+
+    @property
+    def faults(self) -> Faults:
+        """Faults that the capture that was opened last has brought out."""
+        return self._opened[-1].faults
+
+    def exit_code(self, *, clean: bool) -> int:
+        """Tell of faults that were not told yet, such as some of showing what was found; return the exit code.
+
+        :param clean: whether all else was read and decoded
+        """
+        for capture in self._opened:
+            tell_faults(capture)
+        return 0 if clean and not any(capture.faults for capture in self._opened) else EXIT_INCOMPLETE
 
     def exchanges(self, reader: ExchangeReader, tally: Tally, label: str) -> Iterator[Exchange]:
         """Yield all exchanges, counted, with a progress bar where they are many."""
@@ -106,6 +131,13 @@ def tell_notes(capture: Capture) -> None:
 
     for note in notes(capture):
         click.echo(f"kproxy: {note}", err=True)
+    tell_faults(capture)
+
+
+def tell_faults(capture: Capture) -> None:
+    """Say on standard error which faults of ours have come up that were not told yet."""
+    for line in capture.faults.news():
+        click.echo(f"kproxy: {line}", err=True)
 
 
 def conclude_unread(capture: Capture) -> bool:

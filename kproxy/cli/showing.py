@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.faults import Faults
     from kproxy.tui.session import Session
 
+SHOWING = "showing it"
+"""What is being done, for faults."""
 _SAMPLE = 200  # exchanges that decide the column widths
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -86,22 +89,23 @@ class Showing:
             live=live,
         )
 
-    def show(self, exchanges: Iterator[Exchange], *, live: bool = False) -> None:
+    def show(self, exchanges: Iterator[Exchange], faults: Faults, *, live: bool = False) -> None:
         """Print exchanges.
 
+        :param faults: where to note what cannot be shown by a fault of ours
         :param live: they come as time goes by: each is printed when it has come
         """
         if self.as_json:
-            self._print_json(exchanges)
+            self._print_json(exchanges, faults)
         else:
-            self._print_lines(exchanges, live=live)
+            self._print_lines(exchanges, faults, live=live)
 
-    def _print_json(self, exchanges: Iterable[Exchange]) -> None:
+    def _print_json(self, exchanges: Iterable[Exchange], faults: Faults) -> None:
         from captures.export.jsonlines import write_json_lines
 
-        write_json_lines(exchanges, sys.stdout.buffer, text=self.text)
+        write_json_lines(exchanges, sys.stdout.buffer, text=self.text, faults=faults)
 
-    def _print_lines(self, exchanges: Iterator[Exchange], *, live: bool) -> None:
+    def _print_lines(self, exchanges: Iterator[Exchange], faults: Faults, *, live: bool) -> None:
         from kproxy.cli.lines import Lines
         from kproxy.cli.tree import exchange_tree
 
@@ -112,10 +116,13 @@ class Showing:
         if sample:
             echo(lines.header(sample[0].time))
         for exchange in chain(sample, exchanges):
-            echo(lines.line(exchange))
-            if self.verbose:
-                for line in exchange_tree(exchange, color=self.color):
-                    echo(line)
+            try:
+                echo(lines.line(exchange))
+                if self.verbose:
+                    for line in exchange_tree(exchange, color=self.color):
+                        echo(line)
+            except Exception as error:
+                faults.note(error, SHOWING, exchange.number)
 
 
 def echo(line: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option, with_progress
+from kproxy.cli.common import early_ends, filter_option, with_progress
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.reading import Reading, colored, conclude, tell_notes, terminal_width
@@ -81,7 +81,7 @@ def stats(files: tuple[str, ...], **options: Any) -> None:
     run = Stats(files, **options)
     with early_ends():
         run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    sys.exit(run.reading.exit_code(clean=run.clean))
 
 
 class Stats:
@@ -167,9 +167,11 @@ class Stats:
             "throttle": self.throttling.add,
             "latency": self.shares.add,
         }
-        adding = [tally.add, *(by_table[table] for table in self.tables)]
+        guarded = capture.faults.guarded
+        adding = [guarded(by_table[table], f"the table {table}") for table in self.tables]
         exchanges = self.selecting.exchanges(capture, self._reader)
         for exchange in with_progress(exchanges, lambda each: each.number, len(self._reader), "adding up"):
+            tally.add(exchange)
             for add in adding:
                 add(exchange)
 

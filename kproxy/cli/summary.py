@@ -96,9 +96,10 @@ class Tally:
         return " ".join(parts)
 
     def clean(self, capture: Capture) -> bool:
-        """Whether there were exchanges, and all that was there was read."""
+        """Whether there were exchanges, all that was there was read, and no fault of ours came in between."""
         trouble = (
-            capture.foreign
+            capture.faults
+            or capture.foreign
             or _partly_decrypted(capture)
             or capture.statistics.damage
             or any(not skip.at_end for skip in capture.skipped)

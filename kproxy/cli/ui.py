@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.notices import notice
+
 if TYPE_CHECKING:
     from captures.filters import Filter
     from kproxy.tui.live.link import Link
@@ -61,7 +63,7 @@ def run_ui(
     from kproxy.tui.run import run
 
     with _terminal():
-        return run(
+        outcome = run(
             session,
             wanted=wanted,
             config=config,
@@ -71,6 +73,9 @@ def run_ui(
             run_name=run_name,
             ends_proxy=ends_proxy,
         )
+    for line in session.faults.lines():
+        notice(line)
+    return outcome
 
 
 @contextmanager

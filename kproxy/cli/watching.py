@@ -22,6 +22,7 @@ from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.cli.common import filter_option, keylog_option, names_of
 from kproxy.cli.lines import request_text, response_text
+from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import Showing, flush
 from kproxy.cli.summary import Tally, notes
@@ -98,7 +99,7 @@ class Watching:
         if self._quiet:
             deque(exchanges, maxlen=0)
         else:
-            self.showing.show(exchanges, live=True)
+            self.showing.show(exchanges, capture.faults, live=True)
         capture.source.stop()
         flush()
         return tally
@@ -114,11 +115,18 @@ class Watching:
         """Return what looks at every exchange, shown or not."""
         self._reader = reader
         kept = LiveFilter(self._keep, reader)
+        guarded = reader.capture.faults.guarded
+        look_at = guarded(self._look, "counting it for metrics")
 
-        def look(exchange: Exchange) -> None:
-            self._look(exchange)
+        def keep(exchange: Exchange) -> None:
             if self._keep is not None and self._match is not None and kept.fits(exchange):
                 self._match(match_of(exchange))
+
+        keep_it = guarded(keep, "the flight recorder")
+
+        def look(exchange: Exchange) -> None:
+            look_at(exchange)
+            keep_it(exchange)
 
         return look
 
@@ -157,6 +165,7 @@ class Watching:
         before_closing()
         if self._diagnosis is not None:
             self._diagnosis.conclude()
+        tell_faults(capture)
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json
             click.echo(tally.sentence(capture), err=not to_terminal)

@@ -243,6 +243,8 @@ class WriteTables:
             click.echo(f"kproxy: {plain(error)}", err=True)
             return EXIT_UNREADABLE
         self._print(summary)
+        for line in summary.faults.told:
+            click.echo(f"kproxy: {line}", err=True)
         if summary.nothing_read:
             return EXIT_UNREADABLE
         return 0 if summary.clean else EXIT_INCOMPLETE

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _TURN = 0.01  # seconds of work between two looks at what is more urgent
 _TOGETHER = 64  # exchanges of another capture that are added at once
 _JOURNEYS = 50
+_ANSWERING = "answering a question"
+"""What is being done, for faults."""
 """Records that are told of at most, where one was produced more than once."""
 _WINDOWS = re.compile(r"(\S*?)\.\.(\S*)\s+(\S*?)\.\.(\S*)")
 _SIDE = re.compile(r"\s*(good|bad) ")
@@ -76,7 +78,13 @@ def answer(question: Question, text: str, asked: Asked) -> Callable[[Access], St
     """
 
     def job(access: Access) -> Steps[list[AnswerLine]]:
-        lines = yield from question(access, text.strip(), asked)
+        try:
+            lines = yield from question(access, text.strip(), asked)
+        except QuestionError:
+            raise
+        except Exception as error:
+            access.capture.faults.note(error, _ANSWERING)
+            raise QuestionError("it cannot be answered, by a fault of kproxy: E shows it") from error
         return [line if isinstance(line, AnswerLine) else AnswerLine(line, _number(line)) for line in lines]
 
     return job
@@ -138,8 +146,9 @@ def party(access: Access, text: str, asked: Asked) -> Steps[list[str]]:
     indexes = np.flatnonzero(np.isin(access.plain.rows, rows)).tolist()
 
     def add() -> Iterator[None]:
+        add_to_log = access.capture.faults.guarded(log.add, _ANSWERING)
         for exchange in access.plain.several(indexes):
-            log.add(exchange)
+            add_to_log(exchange)
             yield
 
     yield from _through(access, add())
@@ -180,8 +189,9 @@ def compat(access: Access, text: str, asked: Asked) -> Steps[list[str]]:
 
     def add() -> Iterator[None]:
         everything = np.arange(len(access.plain), dtype=np.int64)
+        learn = access.capture.faults.guarded(compatibility.add, _ANSWERING)
         for _, exchange in ProjectedExchanges(access.plain, NEEDS).read(everything):
-            compatibility.add(exchange)
+            learn(exchange)
             yield
 
     yield from _through(access, add())
@@ -218,9 +228,10 @@ def _of_this_side(lines: Iterable[str]) -> Iterator[AnswerLine]:
 
 def _all_of(access: Access, learners: Sequence[Learner]) -> Steps[None]:
     def add() -> Iterator[None]:
+        adders = [access.capture.faults.guarded(each.add, _ANSWERING) for each in learners]
         for exchange in access.plain.several(range(len(access.plain))):
-            for each in learners:
-                each.add(exchange)
+            for learn in adders:
+                learn(exchange)
             yield
 
     yield from _through(access, add())
@@ -239,8 +250,9 @@ def _of_file(access: Access, path: str) -> Steps[tuple[Side, Side]]:
         raise QuestionError(str(error)) from None
     reader = ExchangeReader(other, annotate=False, gist=False)
     good = Side(path, other, reader.knowledge.topic_name)
+    learn = access.capture.faults.guarded(good.add, _ANSWERING)
     for done, exchange in enumerate(reader):
-        good.add(exchange)
+        learn(exchange)
         if not done % _TOGETHER:
             yield
     bad = Side("this", access.capture, access.plain.knowledge.topic_name)

@@ -76,7 +76,7 @@ def run(
         if link is not None:
             link.close()
         session.close()
-    return Outcome(leaving or "end", not session.status.failure and not session.status.lost)
+    return Outcome(leaving or "end", not (session.status.failure or session.status.lost or session.faults))
 
 
 def settled() -> None:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -188,7 +189,8 @@ class ListSearch:
                 numbers.reverse()
             # a chunk is looked at as a whole: between two turns indexes may come to mean other exchanges
             for exchange in access.exchanges(numbers, annotated=True):
-                if self._fits(exchange):
+                fits = partial(self._fits, exchange)
+                if access.capture.faults.made(fits, "the search", without=False, number=exchange.number):
                     offset = numbers.index(exchange.number)
                     index = begin + offset if self._forward else end - 1 - offset
                     return Found(exchange.number, index, wrapped)

@@ -40,10 +40,11 @@ def read_clients(reader: ExchangeReader, clients: Clients) -> Iterator[Exchange]
     rows = reader.rows
     looked_into = _sample(reader, rows)
     in_full = _whole(reader, rows)
+    add = reader.capture.faults.guarded(clients.add, "getting to know its client")
     projected = ProjectedExchanges(reader, NEEDS).read(np.flatnonzero(looked_into & ~in_full))
     for index in np.flatnonzero(looked_into | in_full).tolist():
         exchange = reader.exchange(index) if in_full[index] else next(projected)[1]
-        clients.add(exchange)
+        add(exchange)
         yield exchange
     for rest in _rest(reader, rows, ~(looked_into | in_full)):
         clients.count(rest)

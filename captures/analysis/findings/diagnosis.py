@@ -1,17 +1,26 @@
-"""The diagnosis of a capture: every rule is shown what it wants to see, and asked what it has found."""
+"""The diagnosis of a capture: every rule is shown what it wants to see, and asked what it has found.
+
+A rule that fails on one exchange is shown the next all the same, however often it fails: were it put out, whoever can
+send a request could blind it. What it says then is less than it could be, so that it is told as blind, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.finding import Finding
-from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.history import GroupHistories
+from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.groups.history import HISTORIES, GroupHistories
 from captures.analysis.groups.model import GroupTimeline
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names
+
+
+def _doing(rule: type[Rule]) -> str:
+    """Return what is being done, for faults."""
+    return f"the rule {rule.name}"
 
 
 class Blind(NamedTuple):
@@ -47,20 +56,27 @@ class Diagnosis:
         self._with_groups = with_groups or any(rule.of_groups for rule in rules)
         self._timelines: list[GroupTimeline] | None = None
         scene = Scene(capture=capture, names=names, told=self._told, limits=limits or {})
+        self._faults = capture.faults
         self._rules = [rule(scene) for rule in rules]
-        self._always = [rule.add for rule in self._rules if rule.apis is None]
+        self._always = [rule for rule in self._rules if rule.apis is None]
         self._by_key = {
-            key: [rule.add for rule in self._rules if rule.apis is None or key in rule.apis]
+            key: [rule for rule in self._rules if rule.apis is None or key in rule.apis]
             for key in {key for rule in self._rules for key in rule.apis or ()}
         }
 
     def add(self, exchange: Exchange) -> None:
         """Show one exchange to the rules that want to see it."""
         if self._with_groups:
-            self.groups.add(exchange)
+            try:
+                self.groups.add(exchange)
+            except Exception as error:
+                self._faults.note(error, HISTORIES, exchange.number)
         key = -1 if exchange.api_key is None else exchange.api_key
-        for add in self._by_key.get(key, self._always):
-            add(exchange)
+        for rule in self._by_key.get(key, self._always):
+            try:
+                rule.add(exchange)
+            except Exception as error:
+                self._faults.note(error, _doing(type(rule)), exchange.number)
 
     def findings(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[Finding]:
         """Return what was found so far, the gravest first, then what was seen first.
@@ -69,12 +85,27 @@ class Diagnosis:
         :param pending: likewise
         """
         self._timelines = self.groups.result(now=now, pending=pending)
-        found = [finding for rule in self._rules for finding in rule.findings()]
+        found = [finding for rule in self._rules for finding in self._found(rule)]
         return sorted(found, key=lambda finding: (-finding.severity, finding.first, finding.key))
 
     def blind(self) -> list[Blind]:
         """Return the rules that could not judge, or not all there is."""
-        return [Blind(type(rule), why) for rule in self._rules if (why := rule.blind())]
+        found = []
+        for rule in self._rules:
+            said = self._faults.made(rule.blind, _doing(type(rule)), "")
+            why = "; ".join(filter(None, (self._failed(type(rule)), said)))
+            if why:
+                found.append(Blind(type(rule), why))
+        return found
+
+    def _found(self, rule: Rule) -> Iterator[Finding]:
+        """Yield what a rule has found, as far as it gets."""
+        return self._faults.whole(rule.findings(), _doing(type(rule)))
+
+    def _failed(self, rule: type[Rule]) -> str:
+        """Return that a rule has failed, empty if it has not."""
+        count = self._faults.of(_doing(rule))
+        return f"it failed {times(count)}, by a fault of kproxy" if count else ""
 
     def _told(self) -> list[GroupTimeline]:
         if self._timelines is None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
@@ -30,11 +31,16 @@ from captures.analysis.groups.surroundings import OF_TOPICS, PartitionCounts, Su
 from captures.analysis.groups.timeouts import explain_timeouts
 from captures.analysis.groups.words import compose
 from captures.exchanges import Capture, Exchange
-from captures.meaning import Names
+from captures.faults import Uncontained
+from captures.meaning import Names, words
 
 _NOT_THE_COORDINATOR = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR"""
 
+
+HISTORIES = "the histories of groups"
+"""What is being done, for faults."""
+_LONGEST_NAME = 60
 
 NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION
 """APIs whose exchanges tell something of groups; others need not be added."""
@@ -52,6 +58,7 @@ class GroupHistories:
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
         self._names = names
         self._capture = capture
+        self._faults = Uncontained() if capture is None else capture.faults
         self._groups: dict[str, GroupCalls] = {}
         self._partitions = PartitionCounts(names)
         self._coordinators = Coordinators()
@@ -83,14 +90,29 @@ class GroupHistories:
         groups = self._with(pending)
         if now is None:
             now = max(self._latest, self._capture.latest if self._capture is not None else 0)
-        timelines = [self._told(groups[name], now) for name in sorted(groups)]
-        explain_timeouts(timelines, self._silences)
-        for timeline in timelines:
-            fill_effects(timeline, groups[timeline.group], self._consumption, now)
-            mark_storms(timeline)
-            compose(timeline)
-            _drop_unnumbered(timeline)
-        return timelines
+        timelines = []
+        for name in sorted(groups):
+            timeline = self._faults.made(partial(self._told, groups[name], now), _history_of(name), None)
+            if timeline is not None:
+                timelines.append(timeline)
+        self._faults.made(
+            partial(explain_timeouts, timelines, self._silences), "telling why members were silent", None
+        )
+        return [
+            timeline
+            for timeline in timelines
+            if self._faults.made(
+                partial(self._completed, timeline, groups, now), _history_of(timeline.group), without=False
+            )
+        ]
+
+    def _completed(self, timeline: GroupTimeline, groups: Mapping[str, GroupCalls], now: int) -> bool:
+        """Fill in what comes after the telling; True, as it has come that far."""
+        fill_effects(timeline, groups[timeline.group], self._consumption, now)
+        mark_storms(timeline)
+        compose(timeline)
+        _drop_unnumbered(timeline)
+        return True
 
     def _call(self, exchange: Exchange) -> None:
         name = group_of(exchange)
@@ -113,7 +135,8 @@ class GroupHistories:
             if exchange.api_key in OF_MEMBERS and (name := group_of(exchange)):
                 known = self._groups.get(name)
                 kind = known.protocol_type if known is not None else ""
-                call = read_call(exchange, self._names, kind, pending=True)
+                read = partial(read_call, exchange, self._names, kind, pending=True)
+                call = self._faults.made(read, _history_of(name), None)
                 if call is not None:
                     waiting.setdefault(name, []).append(call)
         groups = dict(self._groups)
@@ -131,6 +154,11 @@ class GroupHistories:
         )
         tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
         return tell(calls, scene)
+
+
+def _history_of(group: str) -> str:
+    """Return what is being done, for faults."""
+    return f"the history of group {words.clipped(words.line(group), _LONGEST_NAME)}"
 
 
 def _drop_unnumbered(timeline: GroupTimeline) -> None:

@@ -33,6 +33,8 @@ Int64s = NDArray[np.int64]
 MOST_ROWS = 4096
 """Produce exchanges that are read together."""
 _NOTHING: Body = {}
+FOLLOWING = "following records"
+"""What is being done, for faults."""
 
 PRODUCE, FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE = 0, 1, 78, 79
 
@@ -212,8 +214,9 @@ class Journeys:
             self._read_produced(reader, rows, produced[done : done + MOST_ROWS])
             yield done
         others = np.flatnonzero(np.isin(keys, READ) & (keys != PRODUCE))
+        add = reader.capture.faults.guarded(self.add, FOLLOWING)
         for done, (_, exchange) in enumerate(ProjectedExchanges(reader, needs).read(others)):
-            self.add(exchange)
+            add(exchange)
             yield len(produced) + done
 
     def _read_produced(self, reader: ExchangeReader, rows: Int64s, indexes: Int64s) -> None:
@@ -229,7 +232,12 @@ class Journeys:
             if request is not None and request.value:
                 sender = self._ledger.sender(connection, partial(_sender, capture, connection, client))
                 response = part.response.value if part.response is not None else None
-                self._producing.add(Sent(sent, answered, number, sender), request.value, response or _NOTHING)
+                try:
+                    self._producing.add(
+                        Sent(sent, answered, number, sender), request.value, response or _NOTHING
+                    )
+                except Exception as error:
+                    capture.faults.note(error, FOLLOWING, number)
 
     def _answered(self, exchange: Exchange) -> int:
         if exchange.response is None and not exchange.response_size:

@@ -153,9 +153,10 @@ class _Finder:
             request = parts.request.value if parts.request is not None else None
             response = parts.response.value if parts.response is not None else None
             names = self._connections[int(connection[parts.row])].names
-            version = int(versions[parts.row])
-            for name in identities(parts.key, version, request or {}, response or {}):
-                names.setdefault(name, int(self._number[parts.row]))
+            version, number = int(versions[parts.row]), int(self._number[parts.row])
+            told = identities(parts.key, version, request or {}, response or {})
+            for name in self._capture.faults.whole(told, "finding out who it is of", number):
+                names.setdefault(name, number)
 
     # ------------------------------------------------------------ whom was asked for
     def _begin(self) -> None:

@@ -253,7 +253,10 @@ class ExchangeColumns:
                 if adders:
                     latency = None if latencies[index] == NO_VALUE else latencies[index]
                     for add in adders:
-                        add(index, parts, latency)
+                        try:
+                            add(index, parts, latency)
+                        except Exception as error:
+                            self._capture.note_fault(error, "filling columns", parts.row)
             for maker in makers:
                 maker.end()
             yield

@@ -130,7 +130,7 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
 
     @work(exclusive=True, group="view")
     async def _refresh_data(self, view: View) -> None:
-        await view.refresh_data()
+        await view.renew()
 
     def _show_status(self, status: Status) -> None:
         self.query_one(Headline).show(status, self.filter_off)
@@ -155,7 +155,7 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
         self._show_banner(status)
 
     def _show_banner(self, status: Status) -> None:
-        about = ((status.failure,) if status.failure else ()) + status.notes
+        about = ((status.failure,) if status.failure else ()) + status.faults + status.notes
         if about == self._banner_of:
             return
         self._banner_of = about

@@ -35,6 +35,7 @@ class Folding(Generic[F]):
 
     It begins anew when what is shown changes otherwise than by growing.
 
+    :param name: of the view that it is for
     :param make: makes the fold, in the engine's thread
     :param annotated: whether exchanges are decoded as they are shown, with gists; costs twice the time
     :param everything: add all exchanges, whatever is shown
@@ -44,12 +45,14 @@ class Folding(Generic[F]):
     def __init__(
         self,
         session: Session,
+        name: str,
         make: Callable[[Access], F],
         *,
         annotated: bool = False,
         everything: bool = False,
     ) -> None:
         self._session = session
+        self._doing = f"counting it for {name}"
         self._make = make
         self._annotated = annotated
         self.everything = everything
@@ -136,7 +139,10 @@ class Folding(Generic[F]):
         self._left -= len(part)
         began = perf_counter()
         for exchange in access.exchanges(part.tolist(), annotated=self._annotated):
-            fold.add(exchange)
+            try:
+                fold.add(exchange)
+            except Exception as error:
+                self._session.contain(error, self._doing, exchange.number)
             self._added += 1
             if perf_counter() - began > _TURN:
                 self.version += 1
@@ -144,5 +150,6 @@ class Folding(Generic[F]):
                 if self._fold is not fold:  # it has begun anew
                     return
                 began = perf_counter()
+        self._session.tell_faults()  # folds may have noted some of their own
         self.version += 1
         yield

@@ -6,6 +6,7 @@ Texts are ordered without heeding case; what has no value comes last, whichever 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -67,7 +68,9 @@ def _field_keys(name: str, numbers: Int64s, access: Access, context: Context) ->
     values: list[object] = []
     for begin in range(0, len(numbers), _STEP):
         for exchange in access.exchanges(numbers[begin : begin + _STEP].tolist(), annotated=True):
-            found = field.of(exchange, context)
+            of = partial(field.of, exchange, context)
+            nothing: list[object] = []
+            found = access.capture.faults.made(of, f"ordering by {name}", nothing, exchange.number)
             values.append(found[0] if found else None)
         yield
     if all(value is None or isinstance(value, int) for value in values):

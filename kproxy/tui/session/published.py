@@ -137,6 +137,7 @@ class Status:
     :ivar latest: ns since the epoch, of the latest packet
     :ivar begin: ns since the epoch, of the first exchange; 0 before it
     :ivar notes: what there is to say of the capture: damage, what is not Kafka, what was skipped
+    :ivar faults: what went wrong in kproxy itself with something in it
     """
 
     version: int = 0
@@ -159,6 +160,7 @@ class Status:
     latest: int = 0
     begin: int = 0
     notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 class Shown:

@@ -24,8 +24,9 @@ from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.columns.arrays import Growing
 from captures.exchanges.projected import BLOCK_ROWS
+from captures.faults import Faults
 from captures.filters import Context, Filter
-from captures.filters.groups import FETCH, MEMBERSHIP, GroupInference
+from captures.filters.groups import FETCH, INFERRING, MEMBERSHIP, GroupInference
 from captures.interventions import Interventions
 from captures.live.capture import GrowingCapture
 from captures.packets import CaptureError
@@ -127,6 +128,26 @@ class Session:
         self.summaries = Summaries(self._wish)
         self.status = Status(size=capture.source.expected)
         self.shown = Shown(0, 0)
+
+    # ------------------------------------------------------------ faults
+    @property
+    def faults(self) -> Faults:
+        """What went wrong in kproxy itself with something in the capture."""
+        return self._capture.faults
+
+    def contain(self, error: Exception, doing: str, number: int = 0) -> None:
+        """Take note of a fault, and have it shown; from any thread.
+
+        :raises Exception: as :meth:`~captures.faults.Faults.note` does
+        """
+        self.faults.note(error, doing, number)
+        self.tell_faults()
+
+    def tell_faults(self) -> None:
+        """Show the faults that were noted."""
+        told = tuple(self.faults.lines())
+        if told != self.status.faults:
+            self.status = replace(self.status, version=self.status.version + 1, faults=told)
 
     # ------------------------------------------------------------ beginning and end
     def start(self) -> None:
@@ -406,8 +427,9 @@ class Session:
         keys = self._capture.table.column("api_key")[self._reader.rows[settled]]
         telling = {*MEMBERSHIP, FETCH} if self._groups.contested else MEMBERSHIP
         chosen = settled[np.isin(keys, list(telling))] + self._plain.first
+        observe = self.faults.guarded(self._groups.observe, INFERRING)
         for exchange in self._access.exchanges(chosen.tolist()):
-            self._groups.observe(exchange)
+            observe(exchange)
 
     def _messages_for(self, wanted: Filter) -> Steps[ExchangeColumns]:
         """Return columns of the messages of all exchanges, with those that decide a filter; they are kept."""
@@ -583,6 +605,7 @@ class Session:
             latest=capture.latest,
             begin=self._context.start or 0,
             notes=told,
+            faults=tuple(self.faults.lines()),
         )
 
     # ------------------------------------------------------------ for views
@@ -610,7 +633,7 @@ class Session:
         """Return the folding of this name; it is made when it is first asked for."""
         known = self._foldings.get(name)
         if known is None:
-            known = Folding(self, make, annotated=annotated, everything=everything)
+            known = Folding(self, name, make, annotated=annotated, everything=everything)
             self._foldings[name] = known
             begun = known
             self.do(lambda _: begun.begin_anew(self._countable(everything=everything)))

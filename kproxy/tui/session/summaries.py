@@ -86,7 +86,12 @@ class Summaries:
         began = perf_counter()
         for exchange in access.exchanges(wanted, annotated=True):
             self._outdated.discard(exchange.number)
-            self._made[exchange.number] = self._summary(exchange, context, access)
+            try:
+                made = self._summary(exchange, context, access)
+            except Exception as error:
+                access.capture.faults.note(error, "the line in the list", exchange.number)
+                made = _bare(exchange)
+            self._made[exchange.number] = made
             if perf_counter() - began > _TURN:
                 self.version += 1
                 yield
@@ -127,6 +132,35 @@ class Summaries:
             running_since=None if row is None else row["request_last"],
             cells={field.name: words.some(field.texts(exchange, context)) for field in self._fields},
         )
+
+
+def _bare(exchange: Exchange) -> Summary:
+    """Return what is shown of an exchange of which more cannot be."""
+    return Summary(
+        number=exchange.number,
+        time=exchange.time,
+        latency=exchange.latency,
+        wait=0,
+        client=exchange.client,
+        client_id=None,
+        client_address=exchange.client,
+        broker=exchange.broker,
+        api=exchange.api,
+        version=exchange.version,
+        request="",
+        response="",
+        said="it cannot be shown by a fault of kproxy",
+        errors=(),
+        request_size=exchange.request_size,
+        response_size=exchange.response_size,
+        state=State.UNDECODED,
+        marked=exchange.note.marked,
+        comment=exchange.note.comment,
+        connection=exchange.connection,
+        correlation_id=exchange.correlation_id,
+        running_since=None,
+        cells={},
+    )
 
 
 def _pending(exchange: Exchange) -> bool:

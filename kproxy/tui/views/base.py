@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.message import Message
 from textual.widget import Widget
 
+from kproxy.tui.session.engine import ClosedError
+
 if TYPE_CHECKING:
     from kproxy.tui.session import Session
 
@@ -58,6 +60,15 @@ class View(Widget):
 
     async def refresh_data(self) -> None:
         """Show what has changed; called when the view is shown, and now and then as long as something changes."""
+
+    async def renew(self) -> None:
+        """Do :meth:`refresh_data`. A fault of ours in it is told, and leaves the view as it was and all else usable."""
+        try:
+            await self.refresh_data()
+        except ClosedError:
+            return  # the session ends, and the screen with it
+        except Exception as error:
+            self.session.contain(error, f"the view {self.view_name}")
 
     def state(self) -> tuple[Hashable, ...]:
         """Return what changes when there is something new to show."""

@@ -133,7 +133,7 @@ class ConversationView(View):
         return "  ·  ".join(parts)
 
     def _renew(self) -> None:
-        self.run_worker(self.refresh_data(), group="conversation", exclusive=True)
+        self.run_worker(self.renew(), group="conversation", exclusive=True)
 
     def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
         """Go to the next line whose text matches."""

@@ -142,9 +142,12 @@ class WindowReader:
         names = access.plain.knowledge.topic_name
         began = perf_counter()
         for exchange in access.exchanges(missing):
-            self._steps[exchange.number] = exchange_step(
-                exchange, participants(exchange), gist(exchange, names)
-            )
+            try:
+                self._steps[exchange.number] = exchange_step(
+                    exchange, participants(exchange), gist(exchange, names)
+                )
+            except Exception as error:
+                access.capture.faults.note(error, "drawing it", exchange.number)
             if perf_counter() - began > _TURN:
                 yield
                 began = perf_counter()

@@ -126,4 +126,8 @@ def _detail(number: int, access: Access, session: Session) -> Detail | None:
         exchange = access.exchange(number)
     except LookupError:  # it was dropped meanwhile
         return None
-    return detail_of(exchange, access.capture, show_secrets=session.show_secrets)
+    try:
+        return detail_of(exchange, access.capture, show_secrets=session.show_secrets)
+    except Exception as error:
+        session.contain(error, "showing it", number)
+        return None

@@ -142,7 +142,7 @@ class LatencyView(View):
             self._renew()
 
     def _renew(self) -> None:
-        self.run_worker(self.refresh_data(), group="latency", exclusive=True)
+        self.run_worker(self.renew(), group="latency", exclusive=True)
 
     # ------------------------------------------------------------ drilling down
     @on(RowTable.RowEntered)

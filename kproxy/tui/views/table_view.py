@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic
 
@@ -175,10 +174,9 @@ class TableView(View, Generic[F]):
         return (self.session.status.version, self._folding.version)
 
     async def refresh_data(self) -> None:
-        with suppress(ClosedError):  # the session ends, and the screen with it
-            self._table.set_rows(await self._folding.read(self.rows))
-            self._detail.border_subtitle = self._counted()
-            await self._show_detail()
+        self._table.set_rows(await self._folding.read(self.rows))
+        self._detail.border_subtitle = self._counted()
+        await self._show_detail()
 
     def _counted(self) -> str:
         progress = self._folding.progress
@@ -196,8 +194,12 @@ class TableView(View, Generic[F]):
 
     @work(exclusive=True, group="detail")
     async def _look_closer(self) -> None:
-        with suppress(ClosedError):
+        try:
             await self._show_detail()
+        except ClosedError:
+            return  # the session ends, and the screen with it
+        except Exception as error:
+            self.session.contain(error, f"the details of the view {self.view_name}")
 
     # ------------------------------------------------------------ what the user does
     def on_resize(self, event: events.Resize) -> None:

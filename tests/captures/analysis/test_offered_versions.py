@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.offered_versions import KAFKA_4_LEAST, OfferedVersions, refuses_old, too_old
+from captures.analysis.offered_versions import OfferedVersions, kafka_4_least, refuses_old, too_old
 from captures.exchanges import ExchangeReader, open_capture
 from tests.captures.analysis.kit import exchange
 from tests.captures.recorded import FOLDER
@@ -45,7 +45,15 @@ def test_a_refusal_offers_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("api", "version", "old"),
-    [("Fetch", 3, True), ("Fetch", 4, False), ("Produce", 2, True), ("Metadata", 0, False)],
+    [
+        ("Fetch", 3, True),
+        ("Fetch", 4, False),
+        ("Produce", 2, True),
+        ("Metadata", 0, False),
+        ("Metadata", -1, False),
+        ("Fetch", -32768, False),
+        ("API 999", -1, False),
+    ],
 )
 def test_versions_without_a_future(api: str, version: int, old: bool) -> None:
     assert too_old(api, version) is old
@@ -59,7 +67,15 @@ def test_the_limits_are_those_of_a_broker_of_kafka_4() -> None:
     for each in ExchangeReader(capture, annotate=False, gist=False):
         offered.add(each)
         broker = each.broker
-    for api, least in KAFKA_4_LEAST.items():
+    for api in (
+        "Produce",
+        "Fetch",
+        "ListOffsets",
+        "Metadata",
+        "OffsetCommit",
+        "DescribeAcls",
+        "DescribeLogDirs",
+    ):
         found = offered.of([broker], api)
         assert found is not None
-        assert found[0] == (0 if api == "Produce" else least)
+        assert found[0] == (0 if api == "Produce" else kafka_4_least(api))

@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from captures.analysis.findings.all import RULES
+from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
+from captures.exchanges import Exchange
 from captures.packets import CaptureError
 from captures.spark import pipeline, reading
 from captures.tables.folder import FolderError, read_manifests
 from captures.tables.options import TablesOptions, TablesSummary
 from captures.tables.schema import TABLES, Needs
+from captures.tables.single import Wanted
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import (
     ALL,
@@ -263,3 +267,25 @@ def test_progress_is_told(tmp_path: Path) -> None:
     assert told[0][0] == "reading"
     assert told[-1][0] == "writing"
     assert all(done <= total for _, done, total in told)
+
+
+def test_a_fault_in_a_task_is_told_by_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(RefusedByKafka4):  # of no module, so that its code goes to the tasks
+        def add(self, exchange: Exchange) -> None:
+            if exchange.number in (17, 300):
+                raise KeyError("planted")
+
+    wanted = Wanted(rules=(Failing, *RULES))
+    monkeypatch.setattr(Wanted, "of", lambda _: wanted)
+    made = on_spark([SAMPLE], tmp_path / "out", replace(ALL, tables=wanted.tables, range_bytes=60_000))
+    single = by_one_process([SAMPLE], tmp_path / "single", replace(ALL, tables=wanted.tables))
+    assert made.faults == single.faults
+    assert made.faults.count == 2
+    assert made.faults.told[0].startswith(
+        "exchange 17: the rule refused_by_kafka_4 failed: KeyError: 'planted'"
+    )
+    assert not made.clean
+    same_tables(tmp_path / "out", tmp_path / "single")
+    assert rows_of(tmp_path / "out")["findings"]
+    (manifest,) = read_manifests(str(tmp_path / "out"))
+    assert manifest.summary["faults"]["count"] == 2

@@ -9,14 +9,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from captures.exchanges import Exchange, ExchangeReader
 from captures.filters import compile_filter
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, Read, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.sharing import Share
-from captures.spark.writing import Done, Judge, Task, WriteHeaders, WriteRanges, columns_of, header_only
+from captures.spark.writing import (
+    Done,
+    Judge,
+    Task,
+    WriteHeaders,
+    WriteRanges,
+    columns_of,
+    faults_of,
+    header_only,
+)
 from captures.tables.folder import Folder, Staged, open_folder
+from captures.tables.partition_rows import PartitionRows
 from tests.captures.export.files import SAMPLE
 
 NOWHERE = Staged("", 0, "")
@@ -53,6 +64,34 @@ def test_ranges_write_their_rows(read: Read, folder: Folder) -> None:
     assert sum(part.rows for part in parts if part.table == "exchanges") == 402
     assert all("-7x0000" in part.path for part in parts)
     assert all(Path(part.staged).exists() for part in parts)
+
+
+def test_what_fails_in_a_range_is_told_with_its_number(
+    read: Read, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, of = ExchangeReader._finish, PartitionRows.of
+
+    def decode(reader: ExchangeReader, made: Exchange) -> None:
+        if made.number == 300:
+            raise RecursionError("planted")
+        finish(reader, made)
+
+    def rows(partitions: PartitionRows, exchange: Exchange) -> Any:
+        if exchange.number == 301:
+            raise KeyError("planted")
+        return of(partitions, exchange)
+
+    monkeypatch.setattr(ExchangeReader, "_finish", decode)
+    monkeypatch.setattr(PartitionRows, "of", rows)
+    contexts = [pack(context) for context in read.numbered.contexts]
+    writer = WriteRanges(task_of(read, folder.staged), ("exchanges", "topic_partitions"))
+    done = run(writer, part=list(range(len(contexts))), context=contexts)
+    parts = [part for each in done.values() for part in each.parts]
+    assert sum(part.rows for part in parts if part.table == "exchanges") == 402
+    decoding, row, _ = faults_of(done.values()).lines()
+    assert decoding.startswith("exchange 300: decoding failed: RecursionError: planted")
+    assert row.startswith("exchange 301: the table topic_partitions failed: KeyError: 'planted'")
+    assert sum(each.undecoded for each in done.values()) == 1
 
 
 def test_headers_are_written_from_what_was_told(read: Read, folder: Folder) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
+from captures.exchanges import Exchange
 from captures.export.pcapng_writer import PcapngWriter
 from captures.live.recorder import Match
 from captures.packets import CaptureError
@@ -120,7 +122,30 @@ def test_it_is_diagnosed_beside(tmp_path: Path, capsys: pytest.CaptureFixture[st
     capture.source.close()
 
 
-def test_an_error_in_the_diagnosis_ends_only_that(
+def test_the_diagnosis_goes_on_after_an_error_in_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(rule: SessionTimeouts, exchange: Exchange) -> None:
+        if exchange.number in (17, 18):
+            raise KeyError("no such topic")
+
+    monkeypatch.setattr(SessionTimeouts, "apis", None)
+    monkeypatch.setattr(SessionTimeouts, "add", broken)
+    capture = open_growing(SAMPLE)
+    assert capture is not None
+    view = watching(diagnose=True)
+    tally = view.watch(capture)
+    assert not view.conclude(capture, tally)
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 402
+    assert err.count("exchange 17: the rule session_timeouts failed: KeyError: 'no such topic'") == 1
+    assert err.count("exchange 18: the rule session_timeouts failed") == 1
+    assert "Please report" in err
+    assert "m3 was removed from group gr2-java_eager_range" in " ".join(err.split())
+    capture.source.close()
+
+
+def test_a_diagnosis_that_fails_every_time_says_nothing_is_right(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -131,10 +156,10 @@ def test_an_error_in_the_diagnosis_ends_only_that(
     assert capture is not None
     view = watching(diagnose=True)
     tally = view.watch(capture)
-    assert view.conclude(capture, tally)
+    assert not view.conclude(capture, tally)
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 402
-    assert err.count("the diagnosis ended by an error in it: KeyError('no such topic')") == 1
+    assert "these are 402 faults of kproxy (397 of them are not listed)" in err
     assert "Nothing is wrong" not in err
     capture.source.close()
 

@@ -12,7 +12,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.analysis.introductions import client_name
-from captures.analysis.offered_versions import KAFKA_4_LEAST, refuses_old, too_old
+from captures.analysis.offered_versions import kafka_4_least, refuses_old, too_old
 from captures.exchanges import Exchange
 from captures.meaning import words
 
@@ -75,7 +75,7 @@ class RefusedByKafka4(Rule):
     def _held_down(self, client: str, old: _Old) -> bool:
         """Tell whether it is the brokers that know no newer versions, and the client looks at what they know."""
         return client in self._asking and all(
-            (offered := self._offered.known.of([broker], api)) is not None and offered[1] < KAFKA_4_LEAST[api]
+            (offered := self._offered.known.of([broker], api)) is not None and offered[1] < kafka_4_least(api)
             for api in old.versions
             for broker in old.brokers
         )
@@ -124,4 +124,4 @@ def _conditions(apis: Iterable[str]) -> str:
 
 
 def _condition(api: str) -> str:
-    return f"api == {api} and version < {KAFKA_4_LEAST[api]}"
+    return f"api == {api} and version < {kafka_4_least(api)}"
