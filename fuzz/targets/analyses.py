@@ -2,7 +2,7 @@
 
 The first byte of an input chooses the analysis. Then come exchanges, as :mod:`fuzz.targets.exchanges` reads them.
 
-* Nothing raises, and all that is found can be written as JSON.
+* Nothing raises, be it contained for users or not, and all that is found can be written as JSON.
 * What is found points at exchanges and connections that there are.
 * Tables and exports have a row for each exchange.
 * A capture differs from itself in nothing.
@@ -69,14 +69,16 @@ def several(inputs: Sequence[bytes]) -> None:
     """Analyse the exchanges of several inputs, as one capture, in the way that the first of them chooses."""
     analysis = ANALYSES[inputs[0][0] % len(ANALYSES) if inputs[0] else 0]
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
-    packets.on_disk(capture, analysis)
+    with exchanges.uncontained():
+        packets.on_disk(capture, analysis)
 
 
 def every(data: bytes) -> None:
     """Analyse the capture in all ways."""
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:])))])
     for analysis in ANALYSES:
-        packets.on_disk(capture, analysis)
+        with exchanges.uncontained():
+            packets.on_disk(capture, analysis)
 
 
 def alike(inputs: Sequence[bytes]) -> list[bytes]:

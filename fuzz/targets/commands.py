@@ -2,7 +2,7 @@
 
 The first byte of an input chooses the command. Then come exchanges, as :mod:`fuzz.targets.exchanges` reads them.
 
-* No command raises anything; it ends with one of the exit codes that are documented.
+* No command raises anything, be it contained for users or not; it ends with one of the exit codes that are documented.
 * What is printed as JSON can be read again.
 * An export, scrubbed or not, has the exchanges of the capture it was made of: as packets, lines or rows.
 """
@@ -88,7 +88,8 @@ def several(inputs: Sequence[bytes]) -> None:
     """Give the exchanges of several inputs to the command of the first, as one capture."""
     command = COMMANDS[inputs[0][0] % len(COMMANDS) if inputs[0] else 0]
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
-    packets.on_disk(capture, lambda path: told(command, path, partial(quick, command)))
+    with exchanges.uncontained():
+        packets.on_disk(capture, lambda path: told(command, path, partial(quick, command)))
 
 
 def every(data: bytes) -> None:
@@ -96,7 +97,8 @@ def every(data: bytes) -> None:
     given = Input(data)
     command = COMMANDS[given.number() % len(COMMANDS)]
     capture = exchanges.capture_of([list(exchanges.said_of(given))])
-    packets.on_disk(capture, lambda path: told(command, path, partial(as_typed, command)))
+    with exchanges.uncontained():
+        packets.on_disk(capture, lambda path: told(command, path, partial(as_typed, command)))
 
 
 def alike(inputs: Sequence[bytes]) -> list[bytes]:
