@@ -24,6 +24,7 @@ from traceback import walk_tb
 from typing import NamedTuple, Protocol, TypeVar
 
 from captures.packets.errors import CaptureError
+from dissectors.printable import printable
 
 ENDING = (CaptureError, OSError)
 """Errors that are no faults, and end what is done."""
@@ -205,10 +206,7 @@ def _lines(shown: list[Fault], count: int) -> list[str]:
 
 def described(error: BaseException) -> str:
     """Return what an error says and where it was raised, on one line: ``KeyError: 'Metadata' (captures/…py:281)``."""
-    said = " ".join(str(error).split())
-    said = "".join(each if each.isprintable() else "�" for each in said[: _LONGEST + 1])
-    if len(said) > _LONGEST:
-        said = f"{said[:_LONGEST]}…"
+    said = printable(" ".join(str(error).split()), _LONGEST)
     where = next(reversed([place for place in map(_place, walk_tb(error.__traceback__)) if place]), "")
     return f"{type(error).__name__}{f': {said}' if said else ''}{f' ({where})' if where else ''}"
 

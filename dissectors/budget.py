@@ -38,8 +38,8 @@ class Limit:
 
     name: str
     default: int
-    unit: Literal["bytes", "records", "objects", "times"]
-    scope: Literal["batch", "message", "connection", "file", "process"]
+    unit: Literal["bytes", "records", "objects", "times", "characters"]
+    scope: Literal["batch", "message", "connection", "file", "process", "line"]
     about: str
 
 
@@ -57,6 +57,17 @@ LIMITS: Mapping[str, Limit] = {
             "records",
             "message",
             "records decoded from all batches of a message",
+        ),
+        # ---- what is printed
+        Limit(
+            "line_characters", 16_384, "characters", "line", "characters of a printed line; it is cut there"
+        ),
+        Limit(
+            "notice_characters",
+            2_048,
+            "characters",
+            "line",
+            "characters of a line on standard error; it is cut there",
         ),
     )
 }

@@ -1,7 +1,6 @@
 """The named error codes of the Kafka protocol, and what someone who debugs Kafka makes of them.
 
-One row per code from -1 to 136, all that exist up to Kafka 4.4, which was not released when this table was
-made (codes 134 to 136). Numbers, names and retriability are those of
+One row per code, all that exist up to Kafka 4.4. Numbers, names and retriability are those of
 ``clients/src/main/java/org/apache/kafka/common/protocol/Errors.java``; a code is retriable exactly if its
 exception class descends from ``RetriableException``. The advice is ours.
 

@@ -15,7 +15,8 @@
 unit, special values, the KIP that brought it. Version ranges are written ``"3"``, ``"0-12"`` or ``"7+"``.
 Types take modifiers: ``null`` (versions in which null is allowed), ``tag`` (number, and the versions in which the
 field is tagged), ``default``, ``of`` (a :class:`~dissectors.domains.Domain` naming the values), ``unit``, ``holds``
-(what is inside the bytes) and ``secret``.
+(what is inside the bytes) and ``secret``. A value that names a topic, group, producer, broker, transaction or cluster
+has a type that says so, such as ``TopicName``: on the wire it is a string or number like any other.
 
 ``HeartbeatRequest[4]`` is the construct of version 4, made on first use and kept.
 """
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from dissectors.versioned import Versioned
 
 Kind = Literal["request", "response", "header", "data"]
+
+Entity = Literal["topicName", "groupId", "transactionalId", "producerId", "brokerId", "clusterId"]
+"""What a value names: ``entityType`` in Kafka's message definitions, and the cluster, which Kafka does not mark."""
 
 _OPEN_END = 32767
 
@@ -80,6 +84,7 @@ class Type:
     domain: Domain | None = None
     unit_text: str = ""
     content: str = ""
+    entity: Entity | None = None
     is_secret: bool = False
     has_default: bool = False
     default_to: Any = None
@@ -119,6 +124,10 @@ class Type:
     def holds(self, content: str) -> Self:
         """State which embedded protocol the bytes hold (:mod:`dissectors.embedded`)."""
         return self._with(content=content)
+
+    def names(self, entity: Entity) -> Self:
+        """State what the value names."""
+        return self._with(entity=entity)
 
     def secret(self) -> Self:
         """Mask the value unless the user asks for it."""
@@ -193,6 +202,7 @@ class Array(Type):
     def __init__(self, *element: Type | Field) -> None:
         first = element[0]
         self.element: Type = first if isinstance(first, Type) else Struct(*element)  # type: ignore[arg-type]
+        self.entity = self.element.entity
 
     def at(self, version: int, *, flexible: bool, tagged: bool = False) -> wire.WireType:
         element = self.element.at(version, flexible=flexible)
@@ -256,6 +266,13 @@ Uuid = Primitive(wire.UUID)
 String = SizedType(wire.String)
 Bytes = SizedType(wire.Bytes)
 Records = SizedType(wire.Records)
+
+TopicName = String.names("topicName")
+GroupId = String.names("groupId")
+TransactionalId = String.names("transactionalId")
+ClusterId = String.names("clusterId")
+ProducerId = Int64.names("producerId")
+BrokerId = Int32.names("brokerId")
 
 
 class Message:

@@ -20,8 +20,16 @@ from docs.tools.markdown import Page
 DOCS = Path(__file__).parent
 SITE = DOCS / "_site"
 INDEX = "README.md"
-OVERVIEW = "../README.md"
-"""The README of the repository, which is a page too, as seen from ``docs``."""
+OVERVIEW = {
+    f"../{name}.md": f"{title}.html"
+    for name, title in (
+        ("README", "overview"),
+        ("ARCHITECTURE", "architecture"),
+        ("CONTRIBUTING", "contributing"),
+        ("GLOSSARY", "glossary"),
+    )
+}
+"""The pages at the top of the repository, as seen from ``docs``, and their HTML."""
 
 _TEMPLATE = Template(
     """<!DOCTYPE html>
@@ -85,9 +93,9 @@ class BrokenLinkError(Exception):
 
 
 def sources() -> list[str]:
-    """Return the pages by their paths from ``docs``, the README of the repository first."""
+    """Return the pages by their paths from ``docs``, those at the top of the repository first."""
     found = (page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if SITE not in page.parents)
-    return [OVERVIEW, *sorted(found)]
+    return [*(page for page in OVERVIEW if (DOCS / page).is_file()), *sorted(found)]
 
 
 def is_outside(link: str) -> bool:
@@ -133,8 +141,8 @@ def _reached(leads: dict[str, set[str]]) -> set[str]:
 
 def built(page: str) -> str:
     """Return the path of a page's HTML from the folder of the site."""
-    if page == OVERVIEW:
-        return "overview.html"
+    if page in OVERVIEW:
+        return OVERVIEW[page]
     folder, name = posixpath.split(page)
     return posixpath.join(folder, "index.html" if name == INDEX else f"{name.removesuffix('.md')}.html")
 

@@ -11,6 +11,7 @@ from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import times
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import rfc3339
+from dissectors.printable import printable
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&#$]|(?<!\w)_|_(?!\w)|\A[+-]")
 """What would be markup in CommonMark and in the dialect of GitHub."""
@@ -74,14 +75,14 @@ def _one(finding: Finding) -> Iterator[str]:
 
 def escaped(text: str) -> str:
     """Return text that Markdown shows as it is, on one line: names in it come from the wire."""
-    plain = "".join(c if c.isprintable() else "�" for c in text)
+    plain = printable(text)
     # what stands at the beginning of a line may make a list or a block of code
     return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(r"\\\g<0>", plain.strip()))
 
 
 def _code(text: str) -> str:
     """Return text as code; a longer fence holds what has backticks in it (CommonMark, 6.1)."""
-    plain = "".join(c if c.isprintable() else "�" for c in text)
+    plain = printable(text)
     longest = max((len(run) for run in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence} {plain} {fence}" if longest else f"{fence}{plain}{fence}"

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from dissectors.printable import printable
+
 SHOWN = 3
 """Names listed before the rest is counted."""
 
@@ -112,9 +114,7 @@ def clipped(text: str, length: int) -> str:
 
 def line(text: str) -> str:
     """The text, fit for a terminal: names come from the wire and may hold line ends, escapes, or be endless."""
-    if len(text) > LINE_LENGTH:
-        text = f"{text[: LINE_LENGTH - 1]}…"
-    return text if text.isprintable() else "".join([c if c.isprintable() else "�" for c in text])
+    return printable(text, LINE_LENGTH)
 
 
 def topic_id(uuid: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
+from dissectors.printable import printable
+
 
 class Names:
     """Names of hosts, and of single endpoints, which go before those of their host.
@@ -30,14 +32,14 @@ class Names:
         :raises ValueError: if it is no IP address
         """
         known = self._given.setdefault((canonical(address), port), [])
-        known += [name for name in dict.fromkeys(map(_printable, names)) if name not in known]
+        known += [name for name in dict.fromkeys(map(printable, names)) if name not in known]
 
     def hold(self, address: str, port: int, *names: str) -> None:
         """Name who holds an endpoint now, in the place of who held it before; names that were added go before it.
 
         :raises ValueError: if it is no IP address
         """
-        self._holders[canonical(address), port] = tuple(map(_printable, names))
+        self._holders[canonical(address), port] = tuple(map(printable, names))
 
     def of_host(self, host: str) -> tuple[str, ...]:
         """Return the names of an address, the one to be shown first; of an IPv6 address in brackets too."""
@@ -80,11 +82,6 @@ def canonical(address: str) -> str:
     found = ip_address(address.partition("%")[0])  # a zone (RFC 4007) means something on its own machine only
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return str(mapped or found)
-
-
-def _printable(name: str) -> str:
-    # what a process calls itself may be meant for the terminal
-    return name if name.isprintable() else "".join(c if c.isprintable() else "?" for c in name)
 
 
 def split(endpoint: str) -> tuple[str, int]:

@@ -5,14 +5,14 @@ Not sent with transactions v2 (KIP-890): TxnOffsetCommit v5 does it.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID
-from dissectors.schema import Int16, Int32, Int64, Message, String
+from dissectors.schema import GroupId, Int16, Int32, Message, ProducerId, TransactionalId
 
 AddOffsetsToTxnRequest = Message(
     "AddOffsetsToTxnRequest", 25, "request", "0-4", "3+",
-    "transactional_id" / String * "transactional.id of the producer",
-    "producer_id" / Int64.of(PRODUCER_ID) * "producer id",
+    "transactional_id" / TransactionalId * "transactional.id of the producer",
+    "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id",
     "producer_epoch" / Int16.of(PRODUCER_EPOCH) * "producer epoch; an older one is fenced",
-    "group_id" / String * "group whose offsets the transaction will commit",
+    "group_id" / GroupId * "group whose offsets the transaction will commit",
 )
 
 AddOffsetsToTxnResponse = Message(

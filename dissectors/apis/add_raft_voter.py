@@ -6,13 +6,13 @@ v1 (4.2) adds ack_when_committed.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Bool, BrokerId, ClusterId, Int16, Int32, Message, String, Uint16, Uuid
 
 AddRaftVoterRequest = Message(
     "AddRaftVoterRequest", 80, "request", "0-1", "0+",
-    "cluster_id" / String.null() * "cluster id, checked by the leader; null = not checked",
+    "cluster_id" / ClusterId.null() * "cluster id, checked by the leader; null = not checked",
     "timeout_ms" / Int32.of(DURATION_MS) * "longest time in ms the leader may take to add the voter",
-    "voter_id" / Int32 * "node id of the controller to add",
+    "voter_id" / BrokerId * "node id of the controller to add",
     "voter_directory_id" / Uuid * "directory id of the new voter's metadata log (meta.properties, KIP-853)",
     "listeners" / Array(
         "name" / String * "listener name, e.g. CONTROLLER",

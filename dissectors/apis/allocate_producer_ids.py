@@ -4,11 +4,11 @@ The broker then gives them out one by one in InitProducerId responses.
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE
-from dissectors.schema import Int16, Int32, Int64, Message
+from dissectors.schema import BrokerId, Int16, Int32, Int64, Message, ProducerId
 
 AllocateProducerIdsRequest = Message(
     "AllocateProducerIdsRequest", 67, "request", "0", "0+",
-    "broker_id" / Int32 * "broker that wants ids",
+    "broker_id" / BrokerId * "broker that wants ids",
     "broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) * "epoch of that broker's registration; -1 = unknown",
 )
 
@@ -16,6 +16,6 @@ AllocateProducerIdsResponse = Message(
     "AllocateProducerIdsResponse", 67, "response", "0", "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why no block was given (77 = old broker epoch, 41 = not the controller)",
-    "producer_id_start" / Int64 * "first producer id of the block",
+    "producer_id_start" / ProducerId * "first producer id of the block",
     "producer_id_len" / Int32 * "number of producer ids in the block",
 )

@@ -4,13 +4,13 @@ KIP-932; used by kafka-share-groups --reset-offsets.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
 
 AlterShareGroupOffsetsRequest = Message(
     "AlterShareGroupOffsetsRequest", 91, "request", "0", "0+",
-    "group_id" / String * "share group; must have no members",
+    "group_id" / GroupId * "share group; must have no members",
     "topics" / Array(
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition index",
             "start_offset" / Int64 * "new share-partition start offset (SPSO)",
@@ -24,7 +24,7 @@ AlterShareGroupOffsetsResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed",
     "error_message" / String.null().default(None) * "text for the error; null = none",
     "responses" / Array(
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(
             "partition_index" / Int32 * "partition index",

@@ -7,14 +7,14 @@ Kafka 4 announces Produce from v0 on though only v3+ work (KAFKA-18659).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, FEATURES_EPOCH, NODE_ID
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, Bool, BrokerId, ClusterId, Int16, Int32, Int64, Message, String
 
 ApiVersionsRequest = Message(
     "ApiVersionsRequest", 18, "request", "0-5", "3+",
     "client_software_name" / String @ "3+" * "name of the client library, e.g. apache-kafka-java, librdkafka",
     "client_software_version" / String @ "3+" * "version of the client library",
-    "cluster_id" / String.null().default(None) @ "5+" * "cluster the client believes it talks to; null = not given",
-    "node_id" / Int32.of(NODE_ID).default(-1) @ "5+" * "broker the client believes it talks to; -1 = not given",
+    "cluster_id" / ClusterId.null().default(None) @ "5+" * "cluster the client believes it talks to; null = not given",
+    "node_id" / BrokerId.of(NODE_ID).default(-1) @ "5+" * "broker the client believes it talks to; -1 = not given",
 )
 
 ApiVersionsResponse = Message(

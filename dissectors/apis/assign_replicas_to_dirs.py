@@ -4,11 +4,11 @@ KIP-858, for brokers with several log dirs: the controller must know what a fail
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Int64, Message, Uuid
+from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, Uuid
 
 AssignReplicasToDirsRequest = Message(
     "AssignReplicasToDirsRequest", 73, "request", "0", "0+",
-    "broker_id" / Int32 * "broker that reports",
+    "broker_id" / BrokerId * "broker that reports",
     "broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) * "epoch of that broker's registration; -1 = unknown",
     "directories" / Array(
         "id" / Uuid * "id of the log dir",

@@ -4,18 +4,29 @@ KIP-595. v1 adds the voter's id and directory id and the leader's addresses (KIP
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, NODE_ID
-from dissectors.schema import Array, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.schema import (
+    Array,
+    BrokerId,
+    ClusterId,
+    Int16,
+    Int32,
+    Message,
+    String,
+    TopicName,
+    Uint16,
+    Uuid,
+)
 
 BeginQuorumEpochRequest = Message(
     "BeginQuorumEpochRequest", 53, "request", "0-1", "1+",
-    "cluster_id" / String.null().default(None) * "cluster id of the leader; null = not checked",
-    "voter_id" / Int32.of(NODE_ID).default(-1) @ "1+" * "node id of the voter told; -1 = unknown",
+    "cluster_id" / ClusterId.null().default(None) * "cluster id of the leader; null = not checked",
+    "voter_id" / BrokerId.of(NODE_ID).default(-1) @ "1+" * "node id of the voter told; -1 = unknown",
     "topics" / Array(
-        "topic_name" / String * "__cluster_metadata",
+        "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
             "voter_directory_id" / Uuid @ "1+" * "metadata directory id of the voter told",
-            "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader, the sender",
+            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader, the sender",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the new leader",
         ) * "partitions led; always 0 alone",
     ) * "topics led; always __cluster_metadata alone",
@@ -30,16 +41,16 @@ BeginQuorumEpochResponse = Message(
     "BeginQuorumEpochResponse", 53, "response", "0-1", "1+",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (104 = other cluster id)",
     "topics" / Array(
-        "topic_name" / String * "__cluster_metadata",
+        "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter refused (74 = older epoch)",
-            "leader_id" / Int32.of(LEADER_ID) * "node id of the leader the voter knows; -1 = unknown",
+            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader the voter knows; -1 = unknown",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch the voter is in",
         ) * "result for each partition",
     ) * "result for each topic",
     "node_endpoints" / Array(
-        "node_id" / Int32 * "node id",
+        "node_id" / BrokerId * "node id",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
     ).tag(0) @ "1+" * "address of the leader named above",

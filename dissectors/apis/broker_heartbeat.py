@@ -5,11 +5,11 @@ v1 adds failed log dirs (KIP-858), v2 cordoned ones.
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, Uuid
+from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Int64, Message, Uuid
 
 BrokerHeartbeatRequest = Message(
     "BrokerHeartbeatRequest", 63, "request", "0-2", "0+",
-    "broker_id" / Int32 * "broker id",
+    "broker_id" / BrokerId * "broker id",
     "broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) * "epoch from the registration; -1 = unknown",
     "current_metadata_offset" / Int64 * "highest metadata offset the broker has applied",
     "want_fence" / Bool * "true = wants to be or stay fenced, as while starting",

@@ -5,12 +5,24 @@ v1 adds the ZooKeeper migration flag (KIP-866), v2 log dirs (KIP-858), v3 the pr
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE, SECURITY_PROTOCOL
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uint16, Uuid
+from dissectors.schema import (
+    Array,
+    Bool,
+    BrokerId,
+    ClusterId,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    String,
+    Uint16,
+    Uuid,
+)
 
 BrokerRegistrationRequest = Message(
     "BrokerRegistrationRequest", 62, "request", "0-4", "0+",
-    "broker_id" / Int32 * "broker id",
-    "cluster_id" / String * "cluster id the broker belongs to",
+    "broker_id" / BrokerId * "broker id",
+    "cluster_id" / ClusterId * "cluster id the broker belongs to",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
     "listeners" / Array(
         "name" / String * "listener name",

@@ -12,11 +12,24 @@ from dissectors.domains import (
     MEMBER_EPOCH_REACHED,
     MEMBER_TYPE,
 )
-from dissectors.schema import Array, Bool, Bytes, Int8, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    Bool,
+    Bytes,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    String,
+    Struct,
+    TopicName,
+    Uuid,
+)
 
 ConsumerGroupDescribeRequest = Message(
     "ConsumerGroupDescribeRequest", 69, "request", "0-1", "0+",
-    "group_ids" / Array(String) * "ids of the groups to describe",
+    "group_ids" / Array(GroupId) * "ids of the groups to describe",
     "include_authorized_operations" / Bool * "true = say what this client may do with each group",
 )
 
@@ -26,7 +39,7 @@ _EarlyConsumerGroupDescribeResponse = Message(
     "groups" / Array(
         "error_code" / Int16.of(ERROR_CODE) * "0 or why this group cannot be described (69 = not found, 16 = not the coordinator)",
         "error_message" / String.null().default(None) * "explanation of error_code; null = none",
-        "group_id" / String * "group id",
+        "group_id" / GroupId * "group id",
         "group_state" / String * "Empty, Assigning, Reconciling, Stable or Dead",
         "group_epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
         "assignment_epoch" / Int32 * "group epoch the target assignment was computed for",
@@ -38,12 +51,12 @@ _EarlyConsumerGroupDescribeResponse = Message(
             "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "member epoch; below the assignment epoch = still moving to the new assignment",
             "client_id" / String * "client id",
             "client_host" / String * "client address",
-            "subscribed_topic_names" / Array(String) * "topics the member subscribes to",
+            "subscribed_topic_names" / Array(TopicName) * "topics the member subscribes to",
             "subscribed_topic_regex" / String.null().default(None) * "topic pattern the member subscribes to; null = none",
             "assignment" / Struct(
                 "topic_partitions" / Array(
                     "topic_id" / Uuid.holds("topic_id") * "topic id",
-                    "topic_name" / String * "topic name",
+                    "topic_name" / TopicName * "topic name",
                     "partitions" / Array(Int32) * "partition numbers",
                 ) * "partitions by topic",
                 "error" / Int8 * "assignor-defined error; 0 = none",
@@ -53,7 +66,7 @@ _EarlyConsumerGroupDescribeResponse = Message(
             "target_assignment" / Struct(
                 "topic_partitions" / Array(
                     "topic_id" / Uuid.holds("topic_id") * "topic id",
-                    "topic_name" / String * "topic name",
+                    "topic_name" / TopicName * "topic name",
                     "partitions" / Array(Int32) * "partition numbers",
                 ) * "partitions by topic",
                 "error" / Int8 * "assignor-defined error; 0 = none",
@@ -71,7 +84,7 @@ ConsumerGroupDescribeResponse = Message(
     "groups" / Array(
         "error_code" / Int16.of(ERROR_CODE) * "0 or why this group cannot be described (69 = not found, 16 = not the coordinator)",
         "error_message" / String.null().default(None) * "explanation of error_code; null = none",
-        "group_id" / String * "group id",
+        "group_id" / GroupId * "group id",
         "group_state" / String * "Empty, Assigning, Reconciling, Stable or Dead",
         "group_epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
         "assignment_epoch" / Int32 * "group epoch the target assignment was computed for",
@@ -83,19 +96,19 @@ ConsumerGroupDescribeResponse = Message(
             "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "member epoch; below the assignment epoch = still moving to the new assignment",
             "client_id" / String * "client id",
             "client_host" / String * "client address",
-            "subscribed_topic_names" / Array(String) * "topics the member subscribes to",
+            "subscribed_topic_names" / Array(TopicName) * "topics the member subscribes to",
             "subscribed_topic_regex" / String.null().default(None) * "topic pattern the member subscribes to; null = none",
             "assignment" / Struct(
                 "topic_partitions" / Array(
                     "topic_id" / Uuid.holds("topic_id") * "topic id",
-                    "topic_name" / String * "topic name",
+                    "topic_name" / TopicName * "topic name",
                     "partitions" / Array(Int32) * "partition numbers",
                 ) * "partitions by topic",
             ) * "partitions the member has now",
             "target_assignment" / Struct(
                 "topic_partitions" / Array(
                     "topic_id" / Uuid.holds("topic_id") * "topic id",
-                    "topic_name" / String * "topic name",
+                    "topic_name" / TopicName * "topic name",
                     "partitions" / Array(Int32) * "partition numbers",
                 ) * "partitions by topic",
             ) * "partitions the member shall have in the end",

@@ -13,17 +13,30 @@ from dissectors.domains import (
     MEMBER_EPOCH,
     MEMBER_EPOCH_REACHED,
 )
-from dissectors.schema import Array, Bool, Bytes, Int8, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    Bool,
+    Bytes,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    String,
+    Struct,
+    TopicName,
+    Uuid,
+)
 
 _EarlyConsumerGroupHeartbeatRequest = Message(
     "ConsumerGroupHeartbeatRequest", 68, "request", "0", "0+",
-    "group_id" / String * "group id",
+    "group_id" / GroupId * "group id",
     "member_id" / String * "member id; empty in v0 to join, made by the member itself in v1+",
     "member_epoch" / Int32.of(MEMBER_EPOCH) * "member epoch; 0 = join, -1 = leave, -2 = static member leaves for a while",
     "instance_id" / String.null().default(None) * "static member name (group.instance.id); null = none or unchanged",
     "rack_id" / String.null().default(None) * "rack of the consumer (client.rack); null = none or unchanged",
     "rebalance_timeout_ms" / Int32.of(HEARTBEAT_REBALANCE_TIMEOUT).default(-1) * "ms the member may take to give up partitions; -1 = unchanged",
-    "subscribed_topic_names" / Array(String).null().default(None) * "topics subscribed to; null = unchanged",
+    "subscribed_topic_names" / Array(TopicName).null().default(None) * "topics subscribed to; null = unchanged",
     "subscribed_topic_regex" / String.null().default(None) * "topic pattern subscribed to, matched by the broker; null = unchanged",
     "server_assignor" / String.null().default(None) * "assignor wanted on the broker (uniform, range); null = unchanged or broker's choice",
     "client_assignors" / Array(
@@ -42,13 +55,13 @@ _EarlyConsumerGroupHeartbeatRequest = Message(
 
 ConsumerGroupHeartbeatRequest = Message(
     "ConsumerGroupHeartbeatRequest", 68, "request", "0-1", "0+",
-    "group_id" / String * "group id",
+    "group_id" / GroupId * "group id",
     "member_id" / String * "member id; empty in v0 to join, made by the member itself in v1+",
     "member_epoch" / Int32.of(MEMBER_EPOCH) * "member epoch; 0 = join, -1 = leave, -2 = static member leaves for a while",
     "instance_id" / String.null().default(None) * "static member name (group.instance.id); null = none or unchanged",
     "rack_id" / String.null().default(None) * "rack of the consumer (client.rack); null = none or unchanged",
     "rebalance_timeout_ms" / Int32.of(HEARTBEAT_REBALANCE_TIMEOUT).default(-1) * "ms the member may take to give up partitions; -1 = unchanged",
-    "subscribed_topic_names" / Array(String).null().default(None) * "topics subscribed to; null = unchanged",
+    "subscribed_topic_names" / Array(TopicName).null().default(None) * "topics subscribed to; null = unchanged",
     "subscribed_topic_regex" / String.null().default(None) @ "1+" * "topic pattern subscribed to, matched by the broker; null = unchanged",
     "server_assignor" / String.null().default(None) * "assignor wanted on the broker (uniform, range); null = unchanged or broker's choice",
     "topic_partitions" / Array(

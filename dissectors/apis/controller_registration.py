@@ -4,11 +4,11 @@ KIP-919.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, SECURITY_PROTOCOL
-from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Message, String, Uint16, Uuid
 
 ControllerRegistrationRequest = Message(
     "ControllerRegistrationRequest", 70, "request", "0", "0+",
-    "controller_id" / Int32 * "node id of the controller that registers",
+    "controller_id" / BrokerId * "node id of the controller that registers",
     "incarnation_id" / Uuid * "random id of this run of the controller process",
     "zk_migration_ready" / Bool * "true = ready for the migration from ZooKeeper",
     "listeners" / Array(

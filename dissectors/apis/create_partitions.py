@@ -5,15 +5,15 @@ answer with error 89 when the mutation quota is used up (KIP-599).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, Int16, Int32, Message, String
+from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Message, String, TopicName
 
 CreatePartitionsRequest = Message(
     "CreatePartitionsRequest", 37, "request", "0-3", "2+",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "count" / Int32 * "new total number of partitions, not the number to add",
         "assignments" / Array(
-            "broker_ids" / Array(Int32) * "broker ids of the replicas, the preferred leader first",
+            "broker_ids" / Array(BrokerId) * "broker ids of the replicas, the preferred leader first",
         ).null() * "replicas of each new partition, in order; null = the controller chooses",
     ) * "topics to enlarge",
     "timeout_ms" / Int32.of(DURATION_MS) * "longest time in ms to wait for the partitions to be created",
@@ -24,7 +24,7 @@ CreatePartitionsResponse = Message(
     "CreatePartitionsResponse", 37, "response", "0-3", "2+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "results" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "error_code" / Int16.of(ERROR_CODE) * "0 or why this topic got no partitions (37 = count not larger, 89 = quota)",
         "error_message" / String.null().default(None) * "explanation of error_code; null = none",
     ) * "result for each topic",

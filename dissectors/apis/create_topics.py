@@ -5,17 +5,17 @@ the resulting configuration (KIP-525), v6 quota error 89 (KIP-599), v7 topic ids
 """
 
 from dissectors.domains import CONFIG_SOURCE, DURATION_MS, ERROR_CODE, TOPIC_COUNT, TOPIC_SETTING
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String, Uuid
+from dissectors.schema import Array, Bool, BrokerId, Int8, Int16, Int32, Message, String, TopicName, Uuid
 
 CreateTopicsRequest = Message(
     "CreateTopicsRequest", 19, "request", "0-7", "5+",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "num_partitions" / Int32.of(TOPIC_SETTING) * "number of partitions; -1 = from assignments or, v4+, the broker default",
         "replication_factor" / Int16.of(TOPIC_SETTING) * "replicas of each partition; -1 = from assignments or, v4+, the broker default",
         "assignments" / Array(
             "partition_index" / Int32 * "partition number",
-            "broker_ids" / Array(Int32) * "broker ids for the replicas, preferred leader first",
+            "broker_ids" / Array(BrokerId) * "broker ids for the replicas, preferred leader first",
         ) * "replicas chosen by hand; empty = the cluster chooses",
         "configs" / Array(
             "name" / String * "name of the setting, e.g. cleanup.policy",
@@ -30,7 +30,7 @@ CreateTopicsResponse = Message(
     "CreateTopicsResponse", 19, "response", "0-7", "5+",
     "throttle_time_ms" / Int32.of(DURATION_MS) @ "2+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "topic_id" / Uuid.holds("topic_id") @ "7+" * "id of the new topic (KIP-516); all-zero = none",
         "error_code" / Int16.of(ERROR_CODE) * "0 or why the topic was not created, e.g. 36 = exists already",
         "error_message" / String.null() @ "1+" * "text of the error; null = none",

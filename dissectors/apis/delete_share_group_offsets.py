@@ -4,13 +4,13 @@ KIP-932; used by kafka-share-groups --delete-offsets. Works by topic, not by par
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Message, String, Uuid
+from dissectors.schema import Array, GroupId, Int16, Int32, Message, String, TopicName, Uuid
 
 DeleteShareGroupOffsetsRequest = Message(
     "DeleteShareGroupOffsetsRequest", 92, "request", "0", "0+",
-    "group_id" / String * "share group; must have no members",
+    "group_id" / GroupId * "share group; must have no members",
     "topics" / Array(
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
     ) * "topics whose offsets to delete",
 )
 
@@ -20,7 +20,7 @@ DeleteShareGroupOffsetsResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed",
     "error_message" / String.null().default(None) * "text for the error; null = none",
     "responses" / Array(
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "error_code" / Int16.of(ERROR_CODE) * "0 or why the offsets of this topic were not deleted",
         "error_message" / String.null().default(None) * "text for the error; null = none",

@@ -5,11 +5,11 @@ offsets or a topic is deleted.
 """
 
 from dissectors.domains import ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Message, String, Uuid
+from dissectors.schema import Array, GroupId, Int16, Int32, Message, String, Uuid
 
 DeleteShareGroupStateRequest = Message(
     "DeleteShareGroupStateRequest", 86, "request", "0", "0+",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
     "topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(

@@ -4,7 +4,7 @@ v1 can ask controllers directly (KIP-919), v2 can list fenced brokers too.
 """
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, CONTROLLER_ID, DURATION_MS, ENDPOINT_TYPE, ERROR_CODE
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String
+from dissectors.schema import Array, Bool, BrokerId, ClusterId, Int8, Int16, Int32, Message, String
 
 DescribeClusterRequest = Message(
     "DescribeClusterRequest", 60, "request", "0-2", "0+",
@@ -19,10 +19,10 @@ DescribeClusterResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the request failed (114 or 115 = endpoint type not served here)",
     "error_message" / String.null().default(None) * "explanation of error_code; null = none",
     "endpoint_type" / Int8.of(ENDPOINT_TYPE).default(1) @ "1+" * "kind of nodes listed: 1 brokers, 2 controllers",
-    "cluster_id" / String * "cluster id",
-    "controller_id" / Int32.of(CONTROLLER_ID).default(-1) * "node id of the controller; a KRaft broker names a broker that forwards; -1 = unknown",
+    "cluster_id" / ClusterId * "cluster id",
+    "controller_id" / BrokerId.of(CONTROLLER_ID).default(-1) * "node id of the controller; a KRaft broker names a broker that forwards; -1 = unknown",
     "brokers" / Array(
-        "broker_id" / Int32 * "node id",
+        "broker_id" / BrokerId * "node id",
         "host" / String * "host name or address",
         "port" / Int32 * "port",
         "rack" / String.null().default(None) * "rack; null = none",

@@ -6,11 +6,11 @@ Groups of the new protocol (KIP-848) are described by ConsumerGroupDescribe.
 """
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, Bytes, Int16, Int32, Message, String
+from dissectors.schema import Array, Bool, Bytes, GroupId, Int16, Int32, Message, String
 
 DescribeGroupsRequest = Message(
     "DescribeGroupsRequest", 15, "request", "0-6", "5+",
-    "groups" / Array(String) * "group ids to describe",
+    "groups" / Array(GroupId) * "group ids to describe",
     "include_authorized_operations" / Bool @ "3+" * "whether to list what the user may do on each group",
 )
 
@@ -20,7 +20,7 @@ DescribeGroupsResponse = Message(
     "groups" / Array(
         "error_code" / Int16.of(ERROR_CODE) * "0 or why this group could not be described; 69 = not found (v6+)",
         "error_message" / String.null().default(None) @ "6+" * "text of the error; null = none",
-        "group_id" / String * "group id",
+        "group_id" / GroupId * "group id",
         "group_state" / String * "state: PreparingRebalance, CompletingRebalance, Stable, Empty or Dead; empty on error",
         "protocol_type" / String * "kind of group: consumer, connect or another; empty = none",
         "protocol_data" / String * "protocol or assignor chosen; empty unless the group is stable",

@@ -5,12 +5,12 @@ v5 cordoned log dirs.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, VOLUME_BYTES
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, TopicName
 
 DescribeLogDirsRequest = Message(
     "DescribeLogDirsRequest", 35, "request", "0-5", "2+",
     "topics" / Array(
-        "topic" / String * "topic name",
+        "topic" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partitions to describe",
     ).null() * "topics to describe; null = all",
 )
@@ -23,7 +23,7 @@ DescribeLogDirsResponse = Message(
         "error_code" / Int16.of(ERROR_CODE) * "0 or what is wrong with this log dir (56 = offline)",
         "log_dir" / String * "absolute path of the log dir",
         "topics" / Array(
-            "name" / String * "topic name",
+            "name" / TopicName * "topic name",
             "partitions" / Array(
                 "partition_index" / Int32 * "partition number",
                 "partition_size" / Int64 * "bytes of all log segments of this replica",

@@ -12,12 +12,12 @@ from dissectors.domains import (
     TIMESTAMP_MS,
     TRANSACTION_START_OFFSET,
 )
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, Int16, Int32, Int64, Message, ProducerId, String, TopicName
 
 DescribeProducersRequest = Message(
     "DescribeProducersRequest", 61, "request", "0", "0+",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partition_indexes" / Array(Int32) * "partition numbers to look at",
     ) * "topics to look at",
 )
@@ -26,13 +26,13 @@ DescribeProducersResponse = Message(
     "DescribeProducersResponse", 61, "response", "0", "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why this partition cannot be described (6 = not the leader)",
             "error_message" / String.null().default(None) * "explanation of error_code; null = none",
             "active_producers" / Array(
-                "producer_id" / Int64.of(PRODUCER_ID) * "producer id",
+                "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id",
                 "producer_epoch" / Int32.of(PRODUCER_EPOCH) * "latest epoch of the producer",
                 "last_sequence" / Int32.of(SEQUENCE).default(-1) * "sequence number of its last record here; -1 = none",
                 "last_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) * "timestamp of its last batch here, ms since 1970; -1 = none",

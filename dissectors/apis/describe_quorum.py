@@ -5,12 +5,12 @@ Only the leader of the quorum can answer; others give error 6.
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, OFFSET, TIMESTAMP_MS
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uint16, Uuid
+from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, String, TopicName, Uint16, Uuid
 
 DescribeQuorumRequest = Message(
     "DescribeQuorumRequest", 55, "request", "0-2", "0+",
     "topics" / Array(
-        "topic_name" / String * "__cluster_metadata",
+        "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
         ) * "partitions to describe; always 0 alone",
@@ -22,23 +22,23 @@ DescribeQuorumResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed",
     "error_message" / String.null() @ "2+" * "explanation of error_code; null = none",
     "topics" / Array(
-        "topic_name" / String * "__cluster_metadata",
+        "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why it cannot be described (6 = not the leader)",
             "error_message" / String.null() @ "2+" * "explanation of error_code; null = none",
-            "leader_id" / Int32.of(LEADER_ID) * "node id of the quorum's leader; -1 = unknown",
+            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the quorum's leader; -1 = unknown",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader",
             "high_watermark" / Int64.of(OFFSET) * "metadata offset up to which a majority has everything",
             "current_voters" / Array(
-                "replica_id" / Int32 * "node id of the voter",
+                "replica_id" / BrokerId * "node id of the voter",
                 "replica_directory_id" / Uuid @ "2+" * "metadata directory id of the voter",
                 "log_end_offset" / Int64.of(OFFSET) * "log end offset of the voter as the leader knows it; -1 = unknown",
                 "last_fetch_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time of the voter's last fetch, ms since 1970; -1 = unknown",
                 "last_caught_up_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time when the voter last was caught up, ms since 1970; -1 = unknown",
             ) * "nodes that vote and count for the majority",
             "observers" / Array(
-                "replica_id" / Int32 * "node id of the observer",
+                "replica_id" / BrokerId * "node id of the observer",
                 "replica_directory_id" / Uuid @ "2+" * "metadata directory id of the observer",
                 "log_end_offset" / Int64.of(OFFSET) * "log end offset of the observer as the leader knows it; -1 = unknown",
                 "last_fetch_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time of the observer's last fetch, ms since 1970; -1 = unknown",
@@ -47,7 +47,7 @@ DescribeQuorumResponse = Message(
         ) * "state of each partition",
     ) * "state of each topic",
     "nodes" / Array(
-        "node_id" / Int32 * "node id",
+        "node_id" / BrokerId * "node id",
         "listeners" / Array(
             "name" / String * "listener name",
             "host" / String * "host name or address",

@@ -4,14 +4,14 @@ KIP-932; used by kafka-share-groups --describe --offsets. v1 (4.2) adds the lag 
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LAG, LEADER_EPOCH, SHARE_START_OFFSET
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
 
 DescribeShareGroupOffsetsRequest = Message(
     "DescribeShareGroupOffsetsRequest", 90, "request", "0-1", "0+",
     "groups" / Array(
-        "group_id" / String * "share group",
+        "group_id" / GroupId * "share group",
         "topics" / Array(
-            "topic_name" / String * "topic name",
+            "topic_name" / TopicName * "topic name",
             "partitions" / Array(Int32) * "partition indexes",
         ).null() * "topics to describe; null = all topics with offsets",
     ) * "share groups to describe",
@@ -21,9 +21,9 @@ DescribeShareGroupOffsetsResponse = Message(
     "DescribeShareGroupOffsetsResponse", 90, "response", "0-1", "0+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "groups" / Array(
-        "group_id" / String * "share group",
+        "group_id" / GroupId * "share group",
         "topics" / Array(
-            "topic_name" / String * "topic name",
+            "topic_name" / TopicName * "topic name",
             "topic_id" / Uuid.holds("topic_id") * "topic id",
             "partitions" / Array(
                 "partition_index" / Int32 * "partition index",

@@ -5,13 +5,13 @@ with unclean elections (KIP-460); v2 is flexible.
 """
 
 from dissectors.domains import DURATION_MS, ELECTION_TYPE, ERROR_CODE
-from dissectors.schema import Array, Int8, Int16, Int32, Message, String
+from dissectors.schema import Array, Int8, Int16, Int32, Message, String, TopicName
 
 ElectLeadersRequest = Message(
     "ElectLeadersRequest", 43, "request", "0-2", "2+",
     "election_type" / Int8.of(ELECTION_TYPE) @ "1+" * "0 preferred replica, 1 unclean (a replica out of sync may lead, data can be lost)",
     "topic_partitions" / Array(
-        "topic" / String * "topic name",
+        "topic" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partition numbers",
     ).null() * "partitions to elect leaders for; null = all",
     "timeout_ms" / Int32.of(DURATION_MS).default(60000) * "longest time in ms to wait for the elections",
@@ -22,7 +22,7 @@ ElectLeadersResponse = Message(
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) @ "1+" * "0 or why the whole request failed (31 = not authorized)",
     "replica_election_results" / Array(
-        "topic" / String * "topic name",
+        "topic" / TopicName * "topic name",
         "partition_result" / Array(
             "partition_id" / Int32 * "partition number",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why no election (84 not needed, 80 preferred replica unavailable, 83 no eligible)",

@@ -5,35 +5,46 @@ v0 of 2.7 (KRaft preview) has another layout than v0 of 2.8 and later.
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID
-from dissectors.schema import Array, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.schema import (
+    Array,
+    BrokerId,
+    ClusterId,
+    Int16,
+    Int32,
+    Message,
+    String,
+    TopicName,
+    Uint16,
+    Uuid,
+)
 
 _EarlyEndQuorumEpochRequest = Message(
     "EndQuorumEpochRequest", 54, "request", "0", "none",
-    "cluster_id" / String.null().default(None) * "cluster id of the leader; null = not checked",
+    "cluster_id" / ClusterId.null().default(None) * "cluster id of the leader; null = not checked",
     "topics" / Array(
-        "topic_name" / String * "__cluster_metadata",
+        "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
-            "replica_id" / Int32 * "broker id of the resigning replica",
-            "leader_id" / Int32.of(LEADER_ID) * "node id of the leader that resigns",
+            "replica_id" / BrokerId * "broker id of the resigning replica",
+            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader that resigns",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader that resigns",
-            "preferred_successors" / Array(Int32) * "voters in the order they should stand for election, most caught up first",
+            "preferred_successors" / Array(BrokerId) * "voters in the order they should stand for election, most caught up first",
         ) * "partitions given up; always 0 alone",
     ) * "topics given up; always __cluster_metadata alone",
 )
 
 EndQuorumEpochRequest = Message(
     "EndQuorumEpochRequest", 54, "request", "0-1", "1+",
-    "cluster_id" / String.null().default(None) * "cluster id of the leader; null = not checked",
+    "cluster_id" / ClusterId.null().default(None) * "cluster id of the leader; null = not checked",
     "topics" / Array(
-        "topic_name" / String * "__cluster_metadata",
+        "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
-            "leader_id" / Int32.of(LEADER_ID) * "node id of the leader that resigns",
+            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader that resigns",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader that resigns",
-            "preferred_successors" / Array(Int32) @ "0" * "voters in the order they should stand for election, most caught up first",
+            "preferred_successors" / Array(BrokerId) @ "0" * "voters in the order they should stand for election, most caught up first",
             "preferred_candidates" / Array(
-                "candidate_id" / Int32 * "node id of the voter",
+                "candidate_id" / BrokerId * "node id of the voter",
                 "candidate_directory_id" / Uuid * "metadata directory id of the voter",
             ) @ "1+" * "voters in the order they should stand for election, most caught up first",
         ) * "partitions given up; always 0 alone",
@@ -50,16 +61,16 @@ EndQuorumEpochResponse = Message(
     "EndQuorumEpochResponse", 54, "response", "0-1", "1+",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (104 = other cluster id)",
     "topics" / Array(
-        "topic_name" / String * "__cluster_metadata",
+        "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter refused (74 = older epoch)",
-            "leader_id" / Int32.of(LEADER_ID) * "node id of the leader the voter knows; -1 = unknown",
+            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader the voter knows; -1 = unknown",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch the voter is in",
         ) * "result for each partition",
     ) * "result for each topic",
     "node_endpoints" / Array(
-        "node_id" / Int32 * "node id",
+        "node_id" / BrokerId * "node id",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
     ).tag(0) @ "1+" * "address of the leader named above",

@@ -5,12 +5,12 @@ epoch, the answer holds the producer id and epoch for the next transaction.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID, TRANSACTION_RESULT
-from dissectors.schema import Bool, Int16, Int32, Int64, Message, String
+from dissectors.schema import Bool, Int16, Int32, Message, ProducerId, TransactionalId
 
 EndTxnRequest = Message(
     "EndTxnRequest", 26, "request", "0-5", "3+",
-    "transactional_id" / String * "transactional.id of the producer",
-    "producer_id" / Int64.of(PRODUCER_ID) * "producer id",
+    "transactional_id" / TransactionalId * "transactional.id of the producer",
+    "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id",
     "producer_epoch" / Int16.of(PRODUCER_EPOCH) * "producer epoch; an older one is fenced",
     "committed" / Bool.of(TRANSACTION_RESULT) * "true = commit, false = abort",
 )
@@ -19,6 +19,6 @@ EndTxnResponse = Message(
     "EndTxnResponse", 26, "response", "0-5", "3+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the transaction was not ended, e.g. 90 = fenced",
-    "producer_id" / Int64.of(PRODUCER_ID).default(-1) @ "5+" * "producer id for the next transaction (KIP-890); -1 on error",
+    "producer_id" / ProducerId.of(PRODUCER_ID).default(-1) @ "5+" * "producer id for the next transaction (KIP-890); -1 on error",
     "producer_epoch" / Int16.of(PRODUCER_EPOCH).default(-1) @ "5+" * "producer epoch for the next transaction (KIP-890); -1 on error",
 )

@@ -23,11 +23,26 @@ from dissectors.domains import (
     PRODUCER_ID,
     REPLICA_ID,
 )
-from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    BrokerId,
+    ClusterId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    ProducerId,
+    Records,
+    String,
+    Struct,
+    TopicName,
+    Uuid,
+)
 
 FetchRequest = Message(
     "FetchRequest", 1, "request", "0-18", "12+",
-    "replica_id" / Int32.of(REPLICA_ID).default(-1) @ "0-14" * "broker id of a follower; -1 = consumer, -2 = debugging; moved to replica_state in v15",
+    "replica_id" / BrokerId.of(REPLICA_ID).default(-1) @ "0-14" * "broker id of a follower; -1 = consumer, -2 = debugging; moved to replica_state in v15",
     "max_wait_ms" / Int32.of(DURATION_MS) * "longest time in ms the broker may wait for min_bytes",
     "min_bytes" / Int32 * "bytes to collect before the broker answers early; 0 = answer at once",
     "max_bytes" / Int32.of(MAX_BYTES).default(2147483647) @ "3+" * "soft limit in bytes for the whole answer; a first batch that is larger is still sent",
@@ -35,7 +50,7 @@ FetchRequest = Message(
     "session_id" / Int32.of(FETCH_SESSION_ID) @ "7+" * "fetch session (KIP-227), 0 = none or a new one is asked for",
     "session_epoch" / Int32.of(FETCH_SESSION_EPOCH).default(-1) @ "7+" * "position in the session: -1 = no session or close it, 0 = open, 1+ = incremental fetch",
     "topics" / Array(
-        "topic" / String @ "0-12" * "topic name; replaced by topic_id in v13",
+        "topic" / TopicName @ "0-12" * "topic name; replaced by topic_id in v13",
         "topic_id" / Uuid.holds("topic_id") @ "13+" * "topic id (KIP-516); replaces the name",
         "partitions" / Array(
             "partition" / Int32 * "partition number",
@@ -49,14 +64,14 @@ FetchRequest = Message(
         ) * "partitions to fetch",
     ) * "topics to fetch; in an incremental fetch only added or changed partitions, empty = as before",
     "forgotten_topics_data" / Array(
-        "topic" / String @ "7-12" * "topic name; replaced by topic_id in v13",
+        "topic" / TopicName @ "7-12" * "topic name; replaced by topic_id in v13",
         "topic_id" / Uuid.holds("topic_id") @ "13+" * "topic id (KIP-516); replaces the name",
         "partitions" / Array(Int32) * "partition numbers to drop from the session",
     ) @ "7+" * "partitions to drop from the fetch session",
     "rack_id" / String @ "11+" * "rack of the consumer, to pick a near replica (KIP-392); empty = none",
-    "cluster_id" / String.null().tag(0).default(None) @ "12+" * "cluster id the KRaft replica expects; null = not checked",
+    "cluster_id" / ClusterId.null().tag(0).default(None) @ "12+" * "cluster id the KRaft replica expects; null = not checked",
     "replica_state" / Struct(
-        "replica_id" / Int32.of(REPLICA_ID).default(-1) * "broker id of a follower; -1 = consumer",
+        "replica_id" / BrokerId.of(REPLICA_ID).default(-1) * "broker id of a follower; -1 = consumer",
         "replica_epoch" / Int64.of(BROKER_EPOCH).default(-1) * "broker epoch of the follower, so a restarted broker is not mistaken; -1 = unknown",
     ).tag(1) @ "15+" * "who fetches (KIP-903); left out by consumers",
 )
@@ -67,7 +82,7 @@ FetchResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) @ "7+" * "0 or why the whole fetch failed, e.g. 70/71 = session lost or out of step",
     "session_id" / Int32.of(FETCH_SESSION_ID) @ "7+" * "fetch session granted or continued; 0 = none",
     "responses" / Array(
-        "topic" / String @ "0-12" * "topic name; replaced by topic_id in v13",
+        "topic" / TopicName @ "0-12" * "topic name; replaced by topic_id in v13",
         "topic_id" / Uuid.holds("topic_id") @ "13+" * "topic id (KIP-516); replaces the name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
@@ -76,17 +91,17 @@ FetchResponse = Message(
             "last_stable_offset" / Int64.of(OFFSET).default(-1) @ "4+" * "offset below which every transaction is decided; read_committed stops here; -1 = unknown",
             "log_start_offset" / Int64.of(OFFSET).default(-1) @ "5+" * "first offset still in the log; -1 = unknown",
             "aborted_transactions" / Array(
-                "producer_id" / Int64.of(PRODUCER_ID) * "producer id of the aborted transaction",
+                "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id of the aborted transaction",
                 "first_offset" / Int64 * "first offset of the aborted transaction",
             ).null() @ "4+" * "aborted transactions in this data, to be skipped; null with read_uncommitted",
-            "preferred_read_replica" / Int32.of(NODE_ID).default(-1) @ "11+" * "broker the consumer should fetch from next (KIP-392); -1 = stay",
+            "preferred_read_replica" / BrokerId.of(NODE_ID).default(-1) @ "11+" * "broker the consumer should fetch from next (KIP-392); -1 = stay",
             "records" / Records.null() * "record batches; the last one may be cut off",
             "diverging_epoch" / Struct(
                 "epoch" / Int32.of(LEADER_EPOCH).default(-1) * "largest epoch of the leader not above the one asked; -1 = none",
                 "end_offset" / Int64.of(OFFSET).default(-1) * "end offset of that epoch in the leader's log; -1 = none",
             ).tag(0) @ "12+" * "where the replica's log departs from the leader's: truncate to it (KIP-595)",
             "current_leader" / Struct(
-                "leader_id" / Int32.of(LEADER_ID).default(-1) * "broker id of the current leader; -1 = unknown",
+                "leader_id" / BrokerId.of(LEADER_ID).default(-1) * "broker id of the current leader; -1 = unknown",
                 "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "epoch of the current leader; -1 = unknown",
             ).tag(1) @ "12+" * "leader to use instead, sent when this broker is not it (KIP-595, KIP-951)",
             "snapshot_id" / Struct(
@@ -96,7 +111,7 @@ FetchResponse = Message(
         ) * "fetched data by partition",
     ) * "fetched data by topic; in an incremental session only partitions with news",
     "node_endpoints" / Array(
-        "node_id" / Int32 * "broker id",
+        "node_id" / BrokerId * "broker id",
         "host" / String * "host name of the broker",
         "port" / Int32 * "port of the broker",
         "rack" / String.null().default(None) * "rack of the broker; null = none",

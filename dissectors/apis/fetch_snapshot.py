@@ -5,14 +5,28 @@ v1 adds the directory id and the leader's address (KIP-853).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID, MAX_BYTES, REPLICA_ID
-from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, String, Struct, Uint16, Uuid
+from dissectors.schema import (
+    Array,
+    BrokerId,
+    ClusterId,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    Records,
+    String,
+    Struct,
+    TopicName,
+    Uint16,
+    Uuid,
+)
 
 FetchSnapshotRequest = Message(
     "FetchSnapshotRequest", 59, "request", "0-1", "0+",
-    "replica_id" / Int32.of(REPLICA_ID).default(-1) * "node id of the node that fetches; -1 = none",
+    "replica_id" / BrokerId.of(REPLICA_ID).default(-1) * "node id of the node that fetches; -1 = none",
     "max_bytes" / Int32.of(MAX_BYTES).default(2147483647) * "most bytes of snapshot wanted in this answer",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "partition" / Int32 * "partition number",
             "current_leader_epoch" / Int32.of(LEADER_EPOCH) * "leader epoch the sender knows; -1 = not checked",
@@ -24,7 +38,7 @@ FetchSnapshotRequest = Message(
             "replica_directory_id" / Uuid.tag(0) @ "1+" * "metadata directory id of the node that fetches",
         ) * "partitions to fetch from",
     ) * "topics to fetch from; normally __cluster_metadata alone",
-    "cluster_id" / String.null().tag(0).default(None) * "cluster id of the sender; null = not checked",
+    "cluster_id" / ClusterId.null().tag(0).default(None) * "cluster id of the sender; null = not checked",
 )
 
 FetchSnapshotResponse = Message(
@@ -32,7 +46,7 @@ FetchSnapshotResponse = Message(
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (104 = other cluster id)",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "index" / Int32 * "partition number",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why no data (98 no such snapshot, 99 bad position, 6 not leader, 74 old epoch)",
@@ -44,13 +58,13 @@ FetchSnapshotResponse = Message(
             "position" / Int64 * "byte position in the snapshot where this piece starts",
             "unaligned_records" / Records.holds("unaligned_records") * "piece of the snapshot; can begin and end in the middle of a batch",
             "current_leader" / Struct(
-                "leader_id" / Int32.of(LEADER_ID) * "node id of the leader; -1 = unknown",
+                "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader; -1 = unknown",
                 "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader",
             ).tag(0) * "leader the answering node knows",
         ) * "result for each partition",
     ) * "result for each topic",
     "node_endpoints" / Array(
-        "node_id" / Int32 * "node id",
+        "node_id" / BrokerId * "node id",
         "host" / String * "host name or address",
         "port" / Uint16 * "port",
     ).tag(0) @ "1+" * "address of the leader named above",

@@ -5,11 +5,11 @@ form, 82 that another member uses its instance id. v3 adds static members (KIP-3
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, GENERATION_ID
-from dissectors.schema import Int16, Int32, Message, String
+from dissectors.schema import GroupId, Int16, Int32, Message, String
 
 HeartbeatRequest = Message(
     "HeartbeatRequest", 12, "request", "0-4", "4+",
-    "group_id" / String * "group id",
+    "group_id" / GroupId * "group id",
     "generation_id" / Int32.of(GENERATION_ID) * "generation the member is in",
     "member_id" / String * "member id given by the coordinator",
     "group_instance_id" / String.null().default(None) @ "3+" * "group.instance.id of a static member (KIP-345); null = dynamic member",

@@ -8,11 +8,11 @@ Metadata bytes are read by protocol_type: consumer, connect and so on.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, GENERATION_ID
-from dissectors.schema import Array, Bool, Bytes, Int16, Int32, Message, String
+from dissectors.schema import Array, Bool, Bytes, GroupId, Int16, Int32, Message, String
 
 JoinGroupRequest = Message(
     "JoinGroupRequest", 11, "request", "0-9", "6+",
-    "group_id" / String * "group id",
+    "group_id" / GroupId * "group id",
     "session_timeout_ms" / Int32.of(DURATION_MS) * "ms without a heartbeat after which the member is dropped",
     "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) @ "1+" * "ms the group waits for this member to rejoin (max.poll.interval.ms); -1 = session timeout",
     "member_id" / String * "member id given by the coordinator; empty = new member",

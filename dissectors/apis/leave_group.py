@@ -6,11 +6,11 @@ before it points to a session timeout.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Message, String
+from dissectors.schema import Array, GroupId, Int16, Int32, Message, String
 
 LeaveGroupRequest = Message(
     "LeaveGroupRequest", 13, "request", "0-5", "4+",
-    "group_id" / String * "group id",
+    "group_id" / GroupId * "group id",
     "member_id" / String @ "0-2" * "member that leaves (v0-2)",
     "members" / Array(
         "member_id" / String * "member id; empty = found by the instance id",

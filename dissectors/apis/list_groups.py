@@ -4,7 +4,7 @@ Every broker must be asked to see all groups. v4 filter by state (KIP-518), v5 b
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Message, String
+from dissectors.schema import Array, GroupId, Int16, Int32, Message, String
 
 ListGroupsRequest = Message(
     "ListGroupsRequest", 16, "request", "0-5", "3+",
@@ -17,7 +17,7 @@ ListGroupsResponse = Message(
     "throttle_time_ms" / Int32.of(DURATION_MS) @ "1+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the groups could not be listed, e.g. 14 = coordinator still loading",
     "groups" / Array(
-        "group_id" / String * "group id",
+        "group_id" / GroupId * "group id",
         "protocol_type" / String * "kind of group: consumer, connect or another; empty = none",
         "group_state" / String @ "4+" * "state of the group, e.g. Stable, Empty, PreparingRebalance",
         "group_type" / String @ "5+" * "type of the group, e.g. classic, consumer",

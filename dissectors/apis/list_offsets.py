@@ -15,14 +15,14 @@ from dissectors.domains import (
     REPLICA_ID,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, BrokerId, Int8, Int16, Int32, Int64, Message, TopicName
 
 ListOffsetsRequest = Message(
     "ListOffsetsRequest", 2, "request", "0-11", "6+",
-    "replica_id" / Int32.of(REPLICA_ID) * "broker id of a follower; -1 = consumer or admin client, -2 = debugging",
+    "replica_id" / BrokerId.of(REPLICA_ID) * "broker id of a follower; -1 = consumer or admin client, -2 = debugging",
     "isolation_level" / Int8.of(ISOLATION_LEVEL) @ "2+" * "0 = read_uncommitted, 1 = read_committed (latest is then the last stable offset)",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
             "current_leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) @ "4+" * "leader epoch the client knows, checked by the broker (KIP-320); -1 = no check",
@@ -37,7 +37,7 @@ ListOffsetsResponse = Message(
     "ListOffsetsResponse", 2, "response", "0-11", "6+",
     "throttle_time_ms" / Int32.of(DURATION_MS) @ "2+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the lookup in this partition failed",

@@ -5,12 +5,12 @@ v1 filters by duration (KIP-994), v2 by a pattern of the id (KIP-1152).
 """
 
 from dissectors.domains import DURATION_FILTER, DURATION_MS, ERROR_CODE, PRODUCER_ID
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, Int16, Int32, Int64, Message, ProducerId, String, TransactionalId
 
 ListTransactionsRequest = Message(
     "ListTransactionsRequest", 66, "request", "0-2", "0+",
     "state_filters" / Array(String) * "states wanted, such as Ongoing; empty = all",
-    "producer_id_filters" / Array(Int64.of(PRODUCER_ID)) * "producer ids wanted; empty = all",
+    "producer_id_filters" / Array(ProducerId.of(PRODUCER_ID)) * "producer ids wanted; empty = all",
     "duration_filter" / Int64.of(DURATION_FILTER).default(-1) @ "1+" * "only transactions open for longer than this many ms; -1 = all",
     "transactional_id_pattern" / String.null().default(None) @ "2+" * "regular expression for the transactional id; null or empty = all",
 )
@@ -21,8 +21,8 @@ ListTransactionsResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the list cannot be given (14 = coordinator still loading)",
     "unknown_state_filters" / Array(String) * "states of the request that the broker does not know",
     "transaction_states" / Array(
-        "transactional_id" / String * "transactional id",
-        "producer_id" / Int64.of(PRODUCER_ID) * "producer id in use",
+        "transactional_id" / TransactionalId * "transactional id",
+        "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id in use",
         "transaction_state" / String * "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort ...",
     ) * "transactional ids found",
 )

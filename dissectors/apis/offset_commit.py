@@ -14,17 +14,17 @@ from dissectors.domains import (
     OFFSET_RETENTION,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
 
 OffsetCommitRequest = Message(
     "OffsetCommitRequest", 8, "request", "0-10", "8+",
-    "group_id" / String * "group id",
+    "group_id" / GroupId * "group id",
     "generation_id_or_member_epoch" / Int32.of(GENERATION_OR_MEMBER_EPOCH).default(-1) @ "1+" * "generation of the classic group or member epoch (KIP-848); -1 = no member (admin, assign())",
     "member_id" / String @ "1+" * "member id given by the coordinator; empty = no member",
     "retention_time_ms" / Int64.of(OFFSET_RETENTION).default(-1) @ "2-4" * "how long to keep the offsets, in ms (v2-4); -1 = broker's default",
     "group_instance_id" / String.null().default(None) @ "7+" * "group.instance.id of a static member (KIP-345); null = dynamic member",
     "topics" / Array(
-        "name" / String @ "0-9" * "topic name; replaced by topic_id in v10",
+        "name" / TopicName @ "0-9" * "topic name; replaced by topic_id in v10",
         "topic_id" / Uuid.holds("topic_id") @ "10+" * "topic id; replaces the name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
@@ -40,7 +40,7 @@ OffsetCommitResponse = Message(
     "OffsetCommitResponse", 8, "response", "0-10", "8+",
     "throttle_time_ms" / Int32.of(DURATION_MS) @ "3+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "topics" / Array(
-        "name" / String @ "0-9" * "topic name; replaced by topic_id in v10",
+        "name" / TopicName @ "0-9" * "topic name; replaced by topic_id in v10",
         "topic_id" / Uuid.holds("topic_id") @ "10+" * "topic id; replaces the name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",

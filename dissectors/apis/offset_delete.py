@@ -5,13 +5,13 @@ Never flexible: always the old headers and strings.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Message, String
+from dissectors.schema import Array, GroupId, Int16, Int32, Message, TopicName
 
 OffsetDeleteRequest = Message(
     "OffsetDeleteRequest", 47, "request", "0", "none",
-    "group_id" / String * "group whose offsets are deleted",
+    "group_id" / GroupId * "group whose offsets are deleted",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
         ) * "partitions to delete offsets of",
@@ -23,7 +23,7 @@ OffsetDeleteResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (69 = no such group, 16 = not the coordinator)",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why the offset stays (86 = the group subscribes to the topic)",

@@ -12,21 +12,21 @@ from dissectors.domains import (
     GENERATION_OR_MEMBER_EPOCH,
     LEADER_EPOCH,
 )
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, Bool, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
 
 OffsetFetchRequest = Message(
     "OffsetFetchRequest", 9, "request", "0-10", "6+",
-    "group_id" / String @ "0-7" * "group id (v0-7)",
+    "group_id" / GroupId @ "0-7" * "group id (v0-7)",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partition_indexes" / Array(Int32) * "partition numbers wanted",
     ).null("2-7") @ "0-7" * "topics wanted (v0-7); null = all partitions with a commit (v2+)",
     "groups" / Array(
-        "group_id" / String * "group id",
+        "group_id" / GroupId * "group id",
         "member_id" / String.null().default(None) @ "9+" * "member id, checked under KIP-848; null = no member",
         "member_epoch" / Int32.of(GENERATION_OR_MEMBER_EPOCH).default(-1) @ "9+" * "member epoch (KIP-848); -1 = not checked",
         "topics" / Array(
-            "name" / String @ "8-9" * "topic name; replaced by topic_id in v10",
+            "name" / TopicName @ "8-9" * "topic name; replaced by topic_id in v10",
             "topic_id" / Uuid.holds("topic_id") @ "10+" * "topic id; replaces the name",
             "partition_indexes" / Array(Int32) * "partition numbers wanted",
         ).null() * "topics wanted of this group; null = all partitions with a commit",
@@ -38,7 +38,7 @@ OffsetFetchResponse = Message(
     "OffsetFetchResponse", 9, "response", "0-10", "6+",
     "throttle_time_ms" / Int32.of(DURATION_MS) @ "3+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "topics" / Array(
-        "name" / String * "topic name",
+        "name" / TopicName * "topic name",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
             "committed_offset" / Int64.of(COMMITTED_OFFSET) * "committed offset, the next to read; -1 = none",
@@ -49,9 +49,9 @@ OffsetFetchResponse = Message(
     ) @ "0-7" * "offsets by topic (v0-7)",
     "error_code" / Int16.of(ERROR_CODE) @ "2-7" * "0 or why the group could not be read (v2-7)",
     "groups" / Array(
-        "group_id" / String * "group id",
+        "group_id" / GroupId * "group id",
         "topics" / Array(
-            "name" / String @ "8-9" * "topic name; replaced by topic_id in v10",
+            "name" / TopicName @ "8-9" * "topic name; replaced by topic_id in v10",
             "topic_id" / Uuid.holds("topic_id") @ "10+" * "topic id; replaces the name",
             "partitions" / Array(
                 "partition_index" / Int32 * "partition number",

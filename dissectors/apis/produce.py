@@ -8,15 +8,28 @@ Kafka 4 brokers announce v0 as minimum but only accept v3+ (KAFKA-18659).
 """
 
 from dissectors.domains import ACKS, DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID, LOG_APPEND_TIME, OFFSET
-from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    BrokerId,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    Records,
+    String,
+    Struct,
+    TopicName,
+    TransactionalId,
+    Uuid,
+)
 
 ProduceRequest = Message(
     "ProduceRequest", 0, "request", "0-13", "9+",
-    "transactional_id" / String.null().default(None) @ "3+" * "transactional.id of the producer; null = not transactional",
+    "transactional_id" / TransactionalId.null().default(None) @ "3+" * "transactional.id of the producer; null = not transactional",
     "acks" / Int16.of(ACKS) * "acks awaited: 0 = none and no response, 1 = leader only, -1 = all in-sync replicas",
     "timeout_ms" / Int32.of(DURATION_MS) * "longest time in ms the leader may wait for the replicas when acks = -1",
     "topic_data" / Array(
-        "name" / String @ "0-12" * "topic name; replaced by topic_id in v13",
+        "name" / TopicName @ "0-12" * "topic name; replaced by topic_id in v13",
         "topic_id" / Uuid.holds("topic_id") @ "13+" * "topic id (KIP-516); replaces the name",
         "partition_data" / Array(
             "index" / Int32 * "partition number",
@@ -28,7 +41,7 @@ ProduceRequest = Message(
 ProduceResponse = Message(
     "ProduceResponse", 0, "response", "0-13", "9+",
     "responses" / Array(
-        "name" / String @ "0-12" * "topic name; replaced by topic_id in v13",
+        "name" / TopicName @ "0-12" * "topic name; replaced by topic_id in v13",
         "topic_id" / Uuid.holds("topic_id") @ "13+" * "topic id (KIP-516); replaces the name",
         "partition_responses" / Array(
             "index" / Int32 * "partition number",
@@ -42,14 +55,14 @@ ProduceResponse = Message(
             ) @ "8+" * "records that made the broker reject the batch (KIP-467)",
             "error_message" / String.null().default(None) @ "8+" * "summary of why the batch was rejected; null = no text",
             "current_leader" / Struct(
-                "leader_id" / Int32.of(LEADER_ID).default(-1) * "broker id of the current leader; -1 = unknown",
+                "leader_id" / BrokerId.of(LEADER_ID).default(-1) * "broker id of the current leader; -1 = unknown",
                 "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "epoch of the current leader; -1 = unknown",
             ).tag(0) @ "10+" * "leader to use instead, sent when this broker is not the leader (KIP-951)",
         ) * "result by partition",
     ) * "result by topic",
     "throttle_time_ms" / Int32.of(DURATION_MS) @ "1+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
     "node_endpoints" / Array(
-        "node_id" / Int32 * "broker id",
+        "node_id" / BrokerId * "broker id",
         "host" / String * "host name of the broker",
         "port" / Int32 * "port of the broker",
         "rack" / String.null().default(None) * "rack of the broker; null = none",

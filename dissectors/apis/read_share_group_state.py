@@ -5,11 +5,11 @@ serve the share-partition, e.g. after a change of leader.
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, SHARE_DELIVERY_STATE, SHARE_START_OFFSET
-from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, GroupId, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 ReadShareGroupStateRequest = Message(
     "ReadShareGroupStateRequest", 84, "request", "0", "0+",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
     "topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(

@@ -4,12 +4,12 @@ Sent by kafka-metadata-quorum remove-controller. A node that keeps running is an
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Int16, Int32, Message, String, Uuid
+from dissectors.schema import BrokerId, ClusterId, Int16, Int32, Message, String, Uuid
 
 RemoveRaftVoterRequest = Message(
     "RemoveRaftVoterRequest", 81, "request", "0", "0+",
-    "cluster_id" / String.null() * "cluster id, checked by the leader; null = not checked",
-    "voter_id" / Int32 * "node id of the voter to remove",
+    "cluster_id" / ClusterId.null() * "cluster id, checked by the leader; null = not checked",
+    "voter_id" / BrokerId * "node id of the voter to remove",
     "voter_directory_id" / Uuid * "directory id of the voter to remove; must match the voter set",
 )
 

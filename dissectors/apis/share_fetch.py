@@ -16,11 +16,25 @@ from dissectors.domains import (
     SHARE_ACQUIRE_MODE,
     SHARE_SESSION_EPOCH,
 )
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    Bool,
+    BrokerId,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    Records,
+    String,
+    Struct,
+    Uuid,
+)
 
 ShareFetchRequest = Message(
     "ShareFetchRequest", 78, "request", "0-2", "0+",
-    "group_id" / String.null().default(None) * "share group id",
+    "group_id" / GroupId.null().default(None) * "share group id",
     "member_id" / String.null() * "member id of the consumer",
     "share_session_epoch" / Int32.of(SHARE_SESSION_EPOCH) * "share session epoch; 0 = open, -1 = close, else one more each time",
     "max_wait_ms" / Int32.of(DURATION_MS) * "longest time in ms the broker may wait for min_bytes",
@@ -63,7 +77,7 @@ ShareFetchResponse = Message(
             "acknowledge_error_code" / Int16.of(ERROR_CODE) * "0 or why acknowledgements failed (121 = lock lost or bad state)",
             "acknowledge_error_message" / String.null().default(None) * "explanation of acknowledge_error_code; null = none",
             "current_leader" / Struct(
-                "leader_id" / Int32.of(LEADER_ID) * "broker id of the leader; -1 = unknown",
+                "leader_id" / BrokerId.of(LEADER_ID) * "broker id of the leader; -1 = unknown",
                 "leader_epoch" / Int32.of(LEADER_EPOCH) * "leader epoch; -1 = unknown",
             ) * "leader of the partition if this broker no longer is",
             "records" / Records.null("0") * "record batches; only offsets in acquired_records are for this member",
@@ -75,7 +89,7 @@ ShareFetchResponse = Message(
         ) * "result for each partition",
     ) * "result for each topic",
     "node_endpoints" / Array(
-        "node_id" / Int32 * "broker id",
+        "node_id" / BrokerId * "broker id",
         "host" / String * "host name or address",
         "port" / Int32 * "port",
         "rack" / String.null().default(None) * "rack of the broker; null = none",

@@ -4,11 +4,11 @@ v0 exists only in the early access of 3.9-4.0, v1 came with 4.1.
 """
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, DURATION_MS, ERROR_CODE, MEMBER_EPOCH_REACHED
-from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.schema import Array, Bool, GroupId, Int16, Int32, Message, String, Struct, TopicName, Uuid
 
 ShareGroupDescribeRequest = Message(
     "ShareGroupDescribeRequest", 77, "request", "0-1", "0+",
-    "group_ids" / Array(String) * "ids of the share groups to describe",
+    "group_ids" / Array(GroupId) * "ids of the share groups to describe",
     "include_authorized_operations" / Bool * "true = say what this client may do with each group",
 )
 
@@ -18,7 +18,7 @@ ShareGroupDescribeResponse = Message(
     "groups" / Array(
         "error_code" / Int16.of(ERROR_CODE) * "0 or why this group cannot be described (69 = not found, 16 = not the coordinator)",
         "error_message" / String.null().default(None) * "explanation of error_code; null = none",
-        "group_id" / String * "share group id",
+        "group_id" / GroupId * "share group id",
         "group_state" / String * "Empty, Stable or Dead",
         "group_epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
         "assignment_epoch" / Int32 * "group epoch the assignment was computed for",
@@ -29,11 +29,11 @@ ShareGroupDescribeResponse = Message(
             "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "member epoch",
             "client_id" / String * "client id",
             "client_host" / String * "client address",
-            "subscribed_topic_names" / Array(String) * "topics the member subscribes to",
+            "subscribed_topic_names" / Array(TopicName) * "topics the member subscribes to",
             "assignment" / Struct(
                 "topic_partitions" / Array(
                     "topic_id" / Uuid.holds("topic_id") * "topic id",
-                    "topic_name" / String * "topic name",
+                    "topic_name" / TopicName * "topic name",
                     "partitions" / Array(Int32) * "partition numbers",
                 ) * "partitions by topic",
             ) * "partitions the member reads from",

@@ -5,15 +5,15 @@ v0 exists only in the early access of 3.9-4.0, v1 came with 4.1.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, MEMBER_EPOCH, MEMBER_EPOCH_REACHED
-from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.schema import Array, GroupId, Int16, Int32, Message, String, Struct, TopicName, Uuid
 
 ShareGroupHeartbeatRequest = Message(
     "ShareGroupHeartbeatRequest", 76, "request", "0-1", "0+",
-    "group_id" / String * "share group id",
+    "group_id" / GroupId * "share group id",
     "member_id" / String * "member id, made by the member itself",
     "member_epoch" / Int32.of(MEMBER_EPOCH) * "member epoch; 0 = join, -1 = leave",
     "rack_id" / String.null().default(None) * "rack of the consumer (client.rack); null = none or unchanged",
-    "subscribed_topic_names" / Array(String).null().default(None) * "topics subscribed to; null = unchanged",
+    "subscribed_topic_names" / Array(TopicName).null().default(None) * "topics subscribed to; null = unchanged",
 )
 
 ShareGroupHeartbeatResponse = Message(

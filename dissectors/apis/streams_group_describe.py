@@ -13,11 +13,24 @@ from dissectors.domains import (
     STREAMS_TOPIC_SETTING,
     TOPOLOGY_DESCRIPTION_STATUS,
 )
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16
+from dissectors.schema import (
+    Array,
+    Bool,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    String,
+    Struct,
+    TopicName,
+    Uint16,
+)
 
 StreamsGroupDescribeRequest = Message(
     "StreamsGroupDescribeRequest", 89, "request", "0-1", "0+",
-    "group_ids" / Array(String) * "streams groups to describe",
+    "group_ids" / Array(GroupId) * "streams groups to describe",
     "include_authorized_operations" / Bool * "true = also say which operations the caller may do on the groups",
     "include_topology_description" / Bool @ "1+" * "true = also return the full topology, if the broker has it (KIP-1331)",
 )
@@ -28,7 +41,7 @@ StreamsGroupDescribeResponse = Message(
     "groups" / Array(
         "error_code" / Int16.of(ERROR_CODE) * "0 or why this group was not described",
         "error_message" / String.null().default(None) * "text for the error; null = none",
-        "group_id" / String * "streams group (application.id)",
+        "group_id" / GroupId * "streams group (application.id)",
         "group_state" / String * "state of the group: Empty, NotReady, Assigning, Reconciling, Stable or Dead",
         "group_epoch" / Int32 * "rises when members, topology or topics change",
         "assignment_epoch" / Int32 * "group epoch for which the target assignment was made; lower = not yet made anew",
@@ -36,10 +49,10 @@ StreamsGroupDescribeResponse = Message(
             "epoch" / Int32 * "version of the topology",
             "subtopologies" / Array(
                 "subtopology_id" / String * "subtopology id, unique in the topology",
-                "source_topics" / Array(String) * "user topics that the subtopology reads",
-                "repartition_sink_topics" / Array(String) * "repartition topics that the subtopology writes",
+                "source_topics" / Array(TopicName) * "user topics that the subtopology reads",
+                "repartition_sink_topics" / Array(TopicName) * "repartition topics that the subtopology writes",
                 "state_changelog_topics" / Array(
-                    "name" / String * "changelog topic name",
+                    "name" / TopicName * "changelog topic name",
                     "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
                     "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
                     "topic_configs" / Array(
@@ -48,7 +61,7 @@ StreamsGroupDescribeResponse = Message(
                     ) * "topic configs to create the topic with",
                 ) * "changelog topics of the state stores",
                 "repartition_source_topics" / Array(
-                    "name" / String * "repartition topic name",
+                    "name" / TopicName * "repartition topic name",
                     "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
                     "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
                     "topic_configs" / Array(
@@ -122,8 +135,8 @@ StreamsGroupDescribeResponse = Message(
                 "nodes" / Array(
                     "name" / String * "name of the node in the topology",
                     "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                    "source_topics" / Array(String) * "topics that a source node reads; empty for other nodes",
-                    "sink_topic" / String.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
+                    "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
+                    "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
                     "stores" / Array(String) * "state stores that a processor node uses",
                     "successors" / Array(String) * "names of the nodes that get this node's output",
                 ) * "nodes of the subtopology",
@@ -132,16 +145,16 @@ StreamsGroupDescribeResponse = Message(
                 "source" / Struct(
                     "name" / String * "name of the node in the topology",
                     "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                    "source_topics" / Array(String) * "topics that a source node reads; empty for other nodes",
-                    "sink_topic" / String.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
+                    "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
+                    "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
                     "stores" / Array(String) * "state stores that a processor node uses",
                     "successors" / Array(String) * "names of the nodes that get this node's output",
                 ) * "source node that feeds the global store",
                 "processor" / Struct(
                     "name" / String * "name of the node in the topology",
                     "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                    "source_topics" / Array(String) * "topics that a source node reads; empty for other nodes",
-                    "sink_topic" / String.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
+                    "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
+                    "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
                     "stores" / Array(String) * "state stores that a processor node uses",
                     "successors" / Array(String) * "names of the nodes that get this node's output",
                 ) * "processor node that fills the global store",

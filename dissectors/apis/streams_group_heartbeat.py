@@ -16,11 +16,24 @@ from dissectors.domains import (
     STREAMS_STATUS,
     STREAMS_TOPIC_SETTING,
 )
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16
+from dissectors.schema import (
+    Array,
+    Bool,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    String,
+    Struct,
+    TopicName,
+    Uint16,
+)
 
 StreamsGroupHeartbeatRequest = Message(
     "StreamsGroupHeartbeatRequest", 88, "request", "0-1", "0+",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
     "member_id" / String * "member id, made by the client, the same for its whole life",
     "member_epoch" / Int32.of(MEMBER_EPOCH) * "0 = join, -1 = leave, -2 = static leave, else epoch of the last response",
     "endpoint_information_epoch" / Int32 * "epoch of the endpoint list that the member has; a newer list comes back if it changed",
@@ -31,10 +44,10 @@ StreamsGroupHeartbeatRequest = Message(
         "epoch" / Int32 * "version of the topology",
         "subtopologies" / Array(
             "subtopology_id" / String * "subtopology id, unique in the topology",
-            "source_topics" / Array(String) * "user topics that the subtopology reads",
+            "source_topics" / Array(TopicName) * "user topics that the subtopology reads",
             "source_topic_regex" / Array(String) * "regular expressions for user topics that the subtopology reads",
             "state_changelog_topics" / Array(
-                "name" / String * "changelog topic name",
+                "name" / TopicName * "changelog topic name",
                 "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
                 "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
                 "topic_configs" / Array(
@@ -42,9 +55,9 @@ StreamsGroupHeartbeatRequest = Message(
                     "value" / String * "topic config value",
                 ) * "topic configs to create the topic with",
             ) * "changelog topics of the state stores",
-            "repartition_sink_topics" / Array(String) * "repartition topics that the subtopology writes",
+            "repartition_sink_topics" / Array(TopicName) * "repartition topics that the subtopology writes",
             "repartition_source_topics" / Array(
-                "name" / String * "repartition topic name",
+                "name" / TopicName * "repartition topic name",
                 "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
                 "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
                 "topic_configs" / Array(
@@ -128,11 +141,11 @@ StreamsGroupHeartbeatResponse = Message(
             "port" / Uint16 * "port of application.server",
         ) * "endpoint of one Streams instance",
         "active_partitions" / Array(
-            "topic" / String * "topic name",
+            "topic" / TopicName * "topic name",
             "partitions" / Array(Int32) * "partition indexes",
         ) * "partitions of its active tasks",
         "standby_partitions" / Array(
-            "topic" / String * "topic name",
+            "topic" / TopicName * "topic name",
             "partitions" / Array(Int32) * "partition indexes",
         ) * "partitions of its standby tasks",
     ).null().default(None) * "which endpoint serves which partitions (interactive queries); null = unchanged",

@@ -6,11 +6,11 @@ It plays no part in the assignment of tasks.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, STREAMS_NODE_TYPE
-from dissectors.schema import Array, Int8, Int16, Int32, Message, String, Struct
+from dissectors.schema import Array, GroupId, Int8, Int16, Int32, Message, String, Struct, TopicName
 
 StreamsGroupTopologyDescriptionUpdateRequest = Message(
     "StreamsGroupTopologyDescriptionUpdateRequest", 93, "request", "0", "0+",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
     "member_id" / String * "member that sends the description",
     "topology_epoch" / Int32 * "version of the topology described",
     "topology_description" / Struct(
@@ -19,8 +19,8 @@ StreamsGroupTopologyDescriptionUpdateRequest = Message(
             "nodes" / Array(
                 "name" / String * "name of the node in the topology",
                 "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                "source_topics" / Array(String) * "topics that a source node reads; empty for other nodes",
-                "sink_topic" / String.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
+                "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
+                "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
                 "stores" / Array(String) * "state stores that a processor node uses",
                 "successors" / Array(String) * "names of the nodes that get this node's output",
             ) * "nodes of the subtopology",
@@ -29,16 +29,16 @@ StreamsGroupTopologyDescriptionUpdateRequest = Message(
             "source" / Struct(
                 "name" / String * "name of the node in the topology",
                 "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                "source_topics" / Array(String) * "topics that a source node reads; empty for other nodes",
-                "sink_topic" / String.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
+                "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
+                "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
                 "stores" / Array(String) * "state stores that a processor node uses",
                 "successors" / Array(String) * "names of the nodes that get this node's output",
             ) * "source node that feeds the global store",
             "processor" / Struct(
                 "name" / String * "name of the node in the topology",
                 "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                "source_topics" / Array(String) * "topics that a source node reads; empty for other nodes",
-                "sink_topic" / String.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
+                "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
+                "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
                 "stores" / Array(String) * "state stores that a processor node uses",
                 "successors" / Array(String) * "names of the nodes that get this node's output",
             ) * "processor node that fills the global store",

@@ -6,11 +6,11 @@ Error 27 = another rebalance has overtaken this one.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, GENERATION_ID
-from dissectors.schema import Array, Bytes, Int16, Int32, Message, String
+from dissectors.schema import Array, Bytes, GroupId, Int16, Int32, Message, String
 
 SyncGroupRequest = Message(
     "SyncGroupRequest", 14, "request", "0-5", "4+",
-    "group_id" / String * "group id",
+    "group_id" / GroupId * "group id",
     "generation_id" / Int32.of(GENERATION_ID) * "generation the assignment is for",
     "member_id" / String * "member id given by the coordinator",
     "group_instance_id" / String.null().default(None) @ "3+" * "group.instance.id of a static member (KIP-345); null = dynamic member",

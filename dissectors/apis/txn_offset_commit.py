@@ -13,19 +13,31 @@ from dissectors.domains import (
     PRODUCER_EPOCH,
     PRODUCER_ID,
 )
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import (
+    Array,
+    GroupId,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    ProducerId,
+    String,
+    TopicName,
+    TransactionalId,
+    Uuid,
+)
 
 TxnOffsetCommitRequest = Message(
     "TxnOffsetCommitRequest", 28, "request", "0-6", "3+",
-    "transactional_id" / String * "transactional.id of the producer",
-    "group_id" / String * "consumer group whose offsets are committed",
-    "producer_id" / Int64.of(PRODUCER_ID) * "producer id of the transactional producer",
+    "transactional_id" / TransactionalId * "transactional.id of the producer",
+    "group_id" / GroupId * "consumer group whose offsets are committed",
+    "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id of the transactional producer",
     "producer_epoch" / Int16.of(PRODUCER_EPOCH) * "epoch of the producer; an older one is fenced",
     "generation_id_or_member_epoch" / Int32.of(GENERATION_OR_MEMBER_EPOCH).default(-1) @ "3+" * "generation (classic) or member epoch (KIP-848) of the consumer; -1 = not checked",
     "member_id" / String @ "3+" * "member id of the consumer in the group; empty = not checked",
     "group_instance_id" / String.null().default(None) @ "3+" * "static member name of the consumer (group.instance.id); null = dynamic member",
     "topics" / Array(
-        "name" / String @ "0-5" * "topic name",
+        "name" / TopicName @ "0-5" * "topic name",
         "topic_id" / Uuid.holds("topic_id") @ "6+" * "topic id",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
@@ -40,7 +52,7 @@ TxnOffsetCommitResponse = Message(
     "TxnOffsetCommitResponse", 28, "response", "0-6", "3+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "topics" / Array(
-        "name" / String @ "0-5" * "topic name",
+        "name" / TopicName @ "0-5" * "topic name",
         "topic_id" / Uuid.holds("topic_id") @ "6+" * "topic id",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",

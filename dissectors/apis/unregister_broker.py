@@ -4,11 +4,11 @@ Meant for brokers that are gone for good; one that still runs should be stopped 
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Int16, Int32, Message, String
+from dissectors.schema import BrokerId, Int16, Int32, Message, String
 
 UnregisterBrokerRequest = Message(
     "UnregisterBrokerRequest", 64, "request", "0", "0+",
-    "broker_id" / Int32 * "id of the broker to remove",
+    "broker_id" / BrokerId * "id of the broker to remove",
 )
 
 UnregisterBrokerResponse = Message(

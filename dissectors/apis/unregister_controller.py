@@ -5,11 +5,11 @@ change the voters: see RemoveRaftVoter.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Int16, Int32, Message, String
+from dissectors.schema import BrokerId, Int16, Int32, Message, String
 
 UnregisterControllerRequest = Message(
     "UnregisterControllerRequest", 94, "request", "0", "0+",
-    "controller_id" / Int32 * "node id of the controller whose registration is removed",
+    "controller_id" / BrokerId * "node id of the controller whose registration is removed",
 )
 
 UnregisterControllerResponse = Message(

@@ -4,13 +4,13 @@ Sent between controllers only (KIP-853), when the leader's voter set differs fro
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID
-from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, BrokerId, ClusterId, Int16, Int32, Message, String, Struct, Uint16, Uuid
 
 UpdateRaftVoterRequest = Message(
     "UpdateRaftVoterRequest", 82, "request", "0", "0+",
-    "cluster_id" / String.null() * "cluster id, checked by the leader; null = not checked",
+    "cluster_id" / ClusterId.null() * "cluster id, checked by the leader; null = not checked",
     "current_leader_epoch" / Int32.of(LEADER_EPOCH) * "quorum leader epoch that the voter knows; an old one is refused",
-    "voter_id" / Int32 * "node id of the voter that sends its data",
+    "voter_id" / BrokerId * "node id of the voter that sends its data",
     "voter_directory_id" / Uuid * "directory id of the voter's metadata log",
     "listeners" / Array(
         "name" / String * "listener name, e.g. CONTROLLER",
@@ -28,7 +28,7 @@ UpdateRaftVoterResponse = Message(
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter's data was not updated",
     "current_leader" / Struct(
-        "leader_id" / Int32.of(LEADER_ID).default(-1) * "node id of the quorum leader; -1 = unknown",
+        "leader_id" / BrokerId.of(LEADER_ID).default(-1) * "node id of the quorum leader; -1 = unknown",
         "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "epoch of the quorum leader; -1 = unknown",
         "host" / String * "host of the quorum leader",
         "port" / Int32 * "port of the quorum leader",

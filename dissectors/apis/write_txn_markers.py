@@ -11,16 +11,16 @@ from dissectors.domains import (
     TRANSACTION_RESULT,
     TRANSACTION_VERSION,
 )
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, ProducerId, TopicName
 
 WriteTxnMarkersRequest = Message(
     "WriteTxnMarkersRequest", 27, "request", "0-2", "1+",
     "markers" / Array(
-        "producer_id" / Int64.of(PRODUCER_ID) * "producer id of the transaction",
+        "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id of the transaction",
         "producer_epoch" / Int16.of(PRODUCER_EPOCH) * "producer epoch for the marker",
         "transaction_result" / Bool.of(TRANSACTION_RESULT) * "true = commit, false = abort",
         "topics" / Array(
-            "name" / String * "topic name",
+            "name" / TopicName * "topic name",
             "partition_indexes" / Array(Int32) * "partition numbers that get the marker",
         ) * "topics that get the marker",
         "coordinator_epoch" / Int32 * "epoch of the transaction coordinator; an older one is refused",
@@ -31,9 +31,9 @@ WriteTxnMarkersRequest = Message(
 WriteTxnMarkersResponse = Message(
     "WriteTxnMarkersResponse", 27, "response", "0-2", "1+",
     "markers" / Array(
-        "producer_id" / Int64.of(PRODUCER_ID) * "producer id of the transaction",
+        "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id of the transaction",
         "topics" / Array(
-            "name" / String * "topic name",
+            "name" / TopicName * "topic name",
             "partitions" / Array(
                 "partition_index" / Int32 * "partition number",
                 "error_code" / Int16.of(ERROR_CODE) * "0 or why the marker was not written to this partition",

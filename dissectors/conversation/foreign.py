@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dissectors.printable import printable
+
 #: a line that should identify a text protocol is not longer than this
 MAX_LINE = 512
 
@@ -161,8 +163,7 @@ def _line_cut(detect: Detector) -> Detector:
 
 
 def _readable(raw: bytes) -> str:
-    text = raw.rstrip(b"\r").decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return printable(raw.rstrip(b"\r").decode("utf-8", "replace"))
 
 
 def _signature(protocol: str, evidence: str, *signatures: bytes) -> Detector:

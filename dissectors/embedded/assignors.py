@@ -12,12 +12,12 @@ from dissectors import wire
 from dissectors.domains import GENERATION_ID
 from dissectors.embedded.layout import Layout, exact, prefixed
 from dissectors.embedded.streams_assignment import streams_assignment, streams_subscription
-from dissectors.schema import Array, Int32, Message, String
+from dissectors.schema import Array, Int32, Message, TopicName
 
 StickyAssignorUserData = Message(
     "StickyAssignorUserData", None, "data", "0-1", "none",
     "previous_assignment" / Array(
-        "topic" / String * "topic name",
+        "topic" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partitions of it that the member owned",
     ) * "what the member was assigned last, which the assignor tries to leave to it",
     "generation" / Int32.of(GENERATION_ID).default(-1) @ "1+" * "in which generation it was assigned; the newest claim wins",

@@ -22,6 +22,7 @@ from dissectors.domains import (
 from dissectors.schema import (
     Array,
     Bool,
+    BrokerId,
     Bytes,
     Float64,
     Int8,
@@ -29,14 +30,16 @@ from dissectors.schema import (
     Int32,
     Int64,
     Message,
+    ProducerId,
     String,
+    TopicName,
     Uint16,
     Uuid,
 )
 
 _RegisterBrokerRecordUntil28 = Message(
     "RegisterBrokerRecord", 0, "data", "0", "none",
-    "broker_id" / Int32 * "broker id",
+    "broker_id" / BrokerId * "broker id",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch that the controller gave to this registration",
     "end_points" / Array(
@@ -55,7 +58,7 @@ _RegisterBrokerRecordUntil28 = Message(
 
 RegisterBrokerRecord = Message(
     "RegisterBrokerRecord", 0, "data", "0-4", "0+",
-    "broker_id" / Int32 * "broker id",
+    "broker_id" / BrokerId * "broker id",
     "is_migrating_zk_broker" / Bool @ "2+" * "true = a ZooKeeper-mode broker in a migration (KIP-866)",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch that the controller gave to this registration",
@@ -80,26 +83,26 @@ RegisterBrokerRecord = Message(
 
 _UnregisterBrokerRecordUntil28 = Message(
     "UnregisterBrokerRecord", 1, "data", "0", "none",
-    "broker_id" / Int32 * "broker id",
+    "broker_id" / BrokerId * "broker id",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the registration that is removed",
 )
 
 UnregisterBrokerRecord = Message(
     "UnregisterBrokerRecord", 1, "data", "0", "0+",
-    "broker_id" / Int32 * "broker id",
+    "broker_id" / BrokerId * "broker id",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the registration that is removed",
     older=(_UnregisterBrokerRecordUntil28,),
 )
 
 _TopicRecordUntil28 = Message(
     "TopicRecord", 2, "data", "0", "none",
-    "name" / String * "topic name",
+    "name" / TopicName * "topic name",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
 )
 
 TopicRecord = Message(
     "TopicRecord", 2, "data", "0", "0+",
-    "name" / String * "topic name",
+    "name" / TopicName * "topic name",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     older=(_TopicRecordUntil28,),
 )
@@ -108,11 +111,11 @@ _PartitionRecordUntil28 = Message(
     "PartitionRecord", 3, "data", "0", "none",
     "partition_id" / Int32.default(-1) * "partition index",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
-    "replicas" / Array(Int32) * "broker ids of the replicas, preferred leader first",
-    "isr" / Array(Int32) * "replicas in sync",
-    "removing_replicas" / Array(Int32).null() * "replicas to be removed by a reassignment",
-    "adding_replicas" / Array(Int32).null() * "replicas to be added by a reassignment",
-    "leader" / Int32.of(LEADER_ID).default(-1) * "broker id of the leader; -1 = none",
+    "replicas" / Array(BrokerId) * "broker ids of the replicas, preferred leader first",
+    "isr" / Array(BrokerId) * "replicas in sync",
+    "removing_replicas" / Array(BrokerId).null() * "replicas to be removed by a reassignment",
+    "adding_replicas" / Array(BrokerId).null() * "replicas to be added by a reassignment",
+    "leader" / BrokerId.of(LEADER_ID).default(-1) * "broker id of the leader; -1 = none",
     "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "leader epoch; rises with each new leader",
     "partition_epoch" / Int32.default(-1) * "rises with every change of the partition",
 )
@@ -121,17 +124,17 @@ PartitionRecord = Message(
     "PartitionRecord", 3, "data", "0-2", "0+",
     "partition_id" / Int32.default(-1) * "partition index",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
-    "replicas" / Array(Int32) * "broker ids of the replicas, preferred leader first",
-    "isr" / Array(Int32) * "replicas in sync",
-    "removing_replicas" / Array(Int32) * "replicas to be removed by a reassignment",
-    "adding_replicas" / Array(Int32) * "replicas to be added by a reassignment",
-    "leader" / Int32.of(LEADER_ID).default(-1) * "broker id of the leader; -1 = none",
+    "replicas" / Array(BrokerId) * "broker ids of the replicas, preferred leader first",
+    "isr" / Array(BrokerId) * "replicas in sync",
+    "removing_replicas" / Array(BrokerId) * "replicas to be removed by a reassignment",
+    "adding_replicas" / Array(BrokerId) * "replicas to be added by a reassignment",
+    "leader" / BrokerId.of(LEADER_ID).default(-1) * "broker id of the leader; -1 = none",
     "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "leader epoch; rises with each new leader",
     "partition_epoch" / Int32.default(-1) * "rises with every change of the partition",
     "directories" / Array(Uuid) @ "1+" * "log directory id of each replica, in the order of replicas (KIP-858)",
     "leader_recovery_state" / Int8.of(LEADER_RECOVERY_STATE).tag(0) * "0 recovered, 1 recovering from an unclean election",
-    "eligible_leader_replicas" / Array(Int32).null().tag(1).default(None) @ "2+" * "replicas out of the ISR that may still lead without loss (KIP-966); null = none",
-    "last_known_elr" / Array(Int32).null().tag(2).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = none",
+    "eligible_leader_replicas" / Array(BrokerId).null().tag(1).default(None) @ "2+" * "replicas out of the ISR that may still lead without loss (KIP-966); null = none",
+    "last_known_elr" / Array(BrokerId).null().tag(2).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = none",
     older=(_PartitionRecordUntil28,),
 )
 
@@ -156,14 +159,14 @@ PartitionChangeRecord = Message(
     "PartitionChangeRecord", 5, "data", "0-2", "0+",
     "partition_id" / Int32.default(-1) * "partition index",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
-    "isr" / Array(Int32).null().tag(0).default(None) * "new in-sync replicas; null = no change",
-    "leader" / Int32.of(LEADER_CHANGE).tag(1).default(-2) * "broker id of the new leader; -1 = none, -2 = no change",
-    "replicas" / Array(Int32).null().tag(2).default(None) * "new replicas; null = no change",
-    "removing_replicas" / Array(Int32).null().tag(3).default(None) * "replicas to be removed by a reassignment; null = no change",
-    "adding_replicas" / Array(Int32).null().tag(4).default(None) * "replicas to be added by a reassignment; null = no change",
+    "isr" / Array(BrokerId).null().tag(0).default(None) * "new in-sync replicas; null = no change",
+    "leader" / BrokerId.of(LEADER_CHANGE).tag(1).default(-2) * "broker id of the new leader; -1 = none, -2 = no change",
+    "replicas" / Array(BrokerId).null().tag(2).default(None) * "new replicas; null = no change",
+    "removing_replicas" / Array(BrokerId).null().tag(3).default(None) * "replicas to be removed by a reassignment; null = no change",
+    "adding_replicas" / Array(BrokerId).null().tag(4).default(None) * "replicas to be added by a reassignment; null = no change",
     "leader_recovery_state" / Int8.of(LEADER_RECOVERY_STATE).tag(5).default(-1) * "0 recovered, 1 recovering from an unclean election, -1 no change",
-    "eligible_leader_replicas" / Array(Int32).null().tag(6).default(None) @ "2+" * "new eligible leader replicas (KIP-966); null = no change",
-    "last_known_elr" / Array(Int32).null().tag(7).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = no change",
+    "eligible_leader_replicas" / Array(BrokerId).null().tag(6).default(None) @ "2+" * "new eligible leader replicas (KIP-966); null = no change",
+    "last_known_elr" / Array(BrokerId).null().tag(7).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = no change",
     "directories" / Array(Uuid).null().tag(8).default(None) @ "1+" * "log directory id of each replica, in the order of replicas (KIP-858); null = no change",
 )
 
@@ -180,26 +183,26 @@ AccessControlRecord = Message(
 
 _FenceBrokerRecordUntil28 = Message(
     "FenceBrokerRecord", 7, "data", "0", "none",
-    "id" / Int32 * "broker id",
+    "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
 )
 
 FenceBrokerRecord = Message(
     "FenceBrokerRecord", 7, "data", "0", "0+",
-    "id" / Int32 * "broker id",
+    "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
     older=(_FenceBrokerRecordUntil28,),
 )
 
 _UnfenceBrokerRecordUntil28 = Message(
     "UnfenceBrokerRecord", 8, "data", "0", "none",
-    "id" / Int32 * "broker id",
+    "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
 )
 
 UnfenceBrokerRecord = Message(
     "UnfenceBrokerRecord", 8, "data", "0", "0+",
-    "id" / Int32 * "broker id",
+    "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
     older=(_UnfenceBrokerRecordUntil28,),
 )
@@ -314,9 +317,9 @@ ClientQuotaRecord = Message(
 
 ProducerIdsRecord = Message(
     "ProducerIdsRecord", 15, "data", "0", "0+",
-    "broker_id" / Int32 * "broker that got the block",
+    "broker_id" / BrokerId * "broker that got the block",
     "broker_epoch" / Int64.of(BROKER_EPOCH).default(-1) * "epoch of the broker's registration; -1 = none",
-    "next_producer_id" / Int64.of(PRODUCER_ID) * "first producer id of the next block",
+    "next_producer_id" / ProducerId.of(PRODUCER_ID) * "first producer id of the next block",
 )
 
 RemoveFeatureLevelRecord = Message(
@@ -326,7 +329,7 @@ RemoveFeatureLevelRecord = Message(
 
 BrokerRegistrationChangeRecord = Message(
     "BrokerRegistrationChangeRecord", 17, "data", "0-3", "0+",
-    "broker_id" / Int32 * "broker that changed",
+    "broker_id" / BrokerId * "broker that changed",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the broker's registration",
     "fenced" / Int8.of(BROKER_FENCING_CHANGE).tag(0) * "1 = fenced, -1 = unfenced, 0 = no change",
     "in_controlled_shutdown" / Int8.of(CONTROLLED_SHUTDOWN_CHANGE).tag(1) @ "1+" * "1 = controlled shutdown has begun, 0 = no change",
@@ -389,7 +392,7 @@ RemoveDelegationTokenRecord = Message(
 
 RegisterControllerRecord = Message(
     "RegisterControllerRecord", 27, "data", "0", "0+",
-    "controller_id" / Int32 * "node id of the controller",
+    "controller_id" / BrokerId * "node id of the controller",
     "incarnation_id" / Uuid * "random id of this run of the controller process",
     "zk_migration_ready" / Bool * "true = ready for the migration from ZooKeeper (KIP-866)",
     "end_points" / Array(
@@ -407,10 +410,10 @@ RegisterControllerRecord = Message(
 
 ClearElrRecord = Message(
     "ClearElrRecord", 28, "data", "0", "0+",
-    "topic_name" / String * "topic whose ELR is cleared; empty = all topics",
+    "topic_name" / TopicName * "topic whose ELR is cleared; empty = all topics",
 )
 
 UnregisterControllerRecord = Message(
     "UnregisterControllerRecord", 29, "data", "0", "0+",
-    "controller_id" / Int32 * "node id of the controller",
+    "controller_id" / BrokerId * "node id of the controller",
 )

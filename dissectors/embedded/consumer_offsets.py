@@ -14,12 +14,26 @@ from dissectors.domains import (
     TIMESTAMP_MS,
     TOPOLOGY_DESCRIPTION_EPOCH,
 )
-from dissectors.schema import Array, Bytes, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import (
+    Array,
+    Bytes,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    String,
+    Struct,
+    TopicName,
+    Uint16,
+    Uuid,
+)
 
 OffsetCommitKey = Message(
     "OffsetCommitKey", 1, "data", "0-1", "none",
-    "group" / String * "group that commits",
-    "topic" / String * "topic name",
+    "group" / GroupId * "group that commits",
+    "topic" / TopicName * "topic name",
     "partition" / Int32 * "partition index",
 )
 
@@ -35,7 +49,7 @@ OffsetCommitValue = Message(
 
 GroupMetadataKey = Message(
     "GroupMetadataKey", 2, "data", "0", "none",
-    "group" / String * "group id",
+    "group" / GroupId * "group id",
 )
 
 GroupMetadataValue = Message(
@@ -59,7 +73,7 @@ GroupMetadataValue = Message(
 
 ConsumerGroupMetadataKey = Message(
     "ConsumerGroupMetadataKey", 3, "data", "0", "none",
-    "group_id" / String * "consumer group (KIP-848)",
+    "group_id" / GroupId * "consumer group (KIP-848)",
 )
 
 ConsumerGroupMetadataValue = Message(
@@ -70,7 +84,7 @@ ConsumerGroupMetadataValue = Message(
 
 ConsumerGroupPartitionMetadataKey = Message(
     "ConsumerGroupPartitionMetadataKey", 4, "data", "0", "none",
-    "group_id" / String * "consumer group (KIP-848)",
+    "group_id" / GroupId * "consumer group (KIP-848)",
 )
 
 _ConsumerGroupPartitionMetadataValueUntil35 = Message(
@@ -87,7 +101,7 @@ _ConsumerGroupPartitionMetadataValueUntil37 = Message(
     "epoch" / Int32 * "group epoch at which this was written",
     "topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "num_partitions" / Int32 * "number of partitions",
         "partition_metadata" / Array(
             "partition" / Int32 * "partition index",
@@ -100,7 +114,7 @@ ConsumerGroupPartitionMetadataValue = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
     "topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "num_partitions" / Int32 * "number of partitions",
         "partition_metadata" / Array(
             "partition" / Int32 * "partition index",
@@ -112,7 +126,7 @@ ConsumerGroupPartitionMetadataValue = Message(
 
 ConsumerGroupMemberMetadataKey = Message(
     "ConsumerGroupMemberMetadataKey", 5, "data", "0", "none",
-    "group_id" / String * "consumer group (KIP-848)",
+    "group_id" / GroupId * "consumer group (KIP-848)",
     "member_id" / String * "member id",
 )
 
@@ -123,7 +137,7 @@ _ConsumerGroupMemberMetadataValueUntil35 = Message(
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
-    "subscribed_topic_names" / Array(String) * "topics subscribed by name",
+    "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
     "assignors" / Array(
         "name" / String * "name of the client-side assignor",
@@ -141,7 +155,7 @@ _ConsumerGroupMemberMetadataValueUntil37 = Message(
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
-    "subscribed_topic_names" / Array(String) * "topics subscribed by name",
+    "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
     "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
     "server_assignor" / String.null() * "assignor that the member asks for; null = any",
@@ -161,7 +175,7 @@ ConsumerGroupMemberMetadataValue = Message(
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
-    "subscribed_topic_names" / Array(String) * "topics subscribed by name",
+    "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
     "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
     "server_assignor" / String.null() * "assignor that the member asks for; null = any",
@@ -177,7 +191,7 @@ ConsumerGroupMemberMetadataValue = Message(
 
 ConsumerGroupTargetAssignmentMetadataKey = Message(
     "ConsumerGroupTargetAssignmentMetadataKey", 6, "data", "0", "none",
-    "group_id" / String * "consumer group (KIP-848)",
+    "group_id" / GroupId * "consumer group (KIP-848)",
 )
 
 ConsumerGroupTargetAssignmentMetadataValue = Message(
@@ -188,7 +202,7 @@ ConsumerGroupTargetAssignmentMetadataValue = Message(
 
 ConsumerGroupTargetAssignmentMemberKey = Message(
     "ConsumerGroupTargetAssignmentMemberKey", 7, "data", "0", "none",
-    "group_id" / String * "consumer group (KIP-848)",
+    "group_id" / GroupId * "consumer group (KIP-848)",
     "member_id" / String * "member id",
 )
 
@@ -214,7 +228,7 @@ ConsumerGroupTargetAssignmentMemberValue = Message(
 
 ConsumerGroupCurrentMemberAssignmentKey = Message(
     "ConsumerGroupCurrentMemberAssignmentKey", 8, "data", "0", "none",
-    "group_id" / String * "consumer group (KIP-848)",
+    "group_id" / GroupId * "consumer group (KIP-848)",
     "member_id" / String * "member id",
 )
 
@@ -272,19 +286,19 @@ ConsumerGroupCurrentMemberAssignmentValue = Message(
 
 ShareGroupPartitionMetadataKey = Message(
     "ShareGroupPartitionMetadataKey", None, "data", "9", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
 )
 
 _ShareGroupPartitionMetadataValueUntil39 = Message(
     "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
     "initialized_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partition numbers",
     ) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
     ) * "topics whose share state is being deleted",
 )
 
@@ -292,7 +306,7 @@ ShareGroupPartitionMetadataValue = Message(
     "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
     "topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "num_partitions" / Int32 * "number of partitions",
         "partition_metadata" / Array(
             "partition" / Int32 * "partition index",
@@ -304,7 +318,7 @@ ShareGroupPartitionMetadataValue = Message(
 
 ShareGroupMemberMetadataKey = Message(
     "ShareGroupMemberMetadataKey", 10, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
     "member_id" / String * "member id",
 )
 
@@ -313,12 +327,12 @@ ShareGroupMemberMetadataValue = Message(
     "rack_id" / String.null() * "client.rack of the member; null = none",
     "client_id" / String * "client.id of the member",
     "client_host" / String * "host that the member connects from",
-    "subscribed_topic_names" / Array(String) * "topics subscribed by name",
+    "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
 )
 
 ShareGroupMetadataKey = Message(
     "ShareGroupMetadataKey", 11, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
 )
 
 _ShareGroupMetadataValueUntil40 = Message(
@@ -335,7 +349,7 @@ ShareGroupMetadataValue = Message(
 
 ShareGroupTargetAssignmentMetadataKey = Message(
     "ShareGroupTargetAssignmentMetadataKey", 12, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
 )
 
 ShareGroupTargetAssignmentMetadataValue = Message(
@@ -346,7 +360,7 @@ ShareGroupTargetAssignmentMetadataValue = Message(
 
 ShareGroupTargetAssignmentMemberKey = Message(
     "ShareGroupTargetAssignmentMemberKey", 13, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
     "member_id" / String * "member id",
 )
 
@@ -360,7 +374,7 @@ ShareGroupTargetAssignmentMemberValue = Message(
 
 ShareGroupCurrentMemberAssignmentKey = Message(
     "ShareGroupCurrentMemberAssignmentKey", 14, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
     "member_id" / String * "member id",
 )
 
@@ -377,19 +391,19 @@ ShareGroupCurrentMemberAssignmentValue = Message(
 
 ShareGroupStatePartitionMetadataKey = Message(
     "ShareGroupStatePartitionMetadataKey", 15, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
 )
 
 _ShareGroupStatePartitionMetadataValueUntil40 = Message(
     "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
     "initialized_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
     ) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
     ) * "topics whose share state is being deleted",
 )
 
@@ -397,37 +411,37 @@ ShareGroupStatePartitionMetadataValue = Message(
     "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
     "initializing_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
     ) * "topics whose share state is being initialized",
     "initialized_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
     ) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / String * "topic name",
+        "topic_name" / TopicName * "topic name",
     ) * "topics whose share state is being deleted",
     older=(_ShareGroupStatePartitionMetadataValueUntil40,),
 )
 
 ConsumerGroupRegularExpressionKey = Message(
     "ConsumerGroupRegularExpressionKey", 16, "data", "0", "none",
-    "group_id" / String * "consumer group (KIP-848)",
+    "group_id" / GroupId * "consumer group (KIP-848)",
     "regular_expression" / String * "regular expression that members subscribe with",
 )
 
 ConsumerGroupRegularExpressionValue = Message(
     "ConsumerGroupRegularExpressionValue", 16, "data", "0", "0+",
-    "topics" / Array(String) * "topics that match",
+    "topics" / Array(TopicName) * "topics that match",
     "version" / Int64 * "version of the cluster metadata that was searched",
     "timestamp" / Int64.of(TIMESTAMP_MS) * "when it was searched, ms since 1970",
 )
 
 StreamsGroupMetadataKey = Message(
     "StreamsGroupMetadataKey", 17, "data", "0", "none",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
 )
 
 StreamsGroupMetadataValue = Message(
@@ -445,7 +459,7 @@ StreamsGroupMetadataValue = Message(
 
 StreamsGroupMemberMetadataKey = Message(
     "StreamsGroupMemberMetadataKey", 19, "data", "0", "none",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
     "member_id" / String * "member id",
 )
 
@@ -470,7 +484,7 @@ StreamsGroupMemberMetadataValue = Message(
 
 StreamsGroupTargetAssignmentMetadataKey = Message(
     "StreamsGroupTargetAssignmentMetadataKey", 20, "data", "0", "none",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
 )
 
 StreamsGroupTargetAssignmentMetadataValue = Message(
@@ -481,7 +495,7 @@ StreamsGroupTargetAssignmentMetadataValue = Message(
 
 StreamsGroupTargetAssignmentMemberKey = Message(
     "StreamsGroupTargetAssignmentMemberKey", 21, "data", "0", "none",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
     "member_id" / String * "member id",
 )
 
@@ -503,7 +517,7 @@ StreamsGroupTargetAssignmentMemberValue = Message(
 
 StreamsGroupCurrentMemberAssignmentKey = Message(
     "StreamsGroupCurrentMemberAssignmentKey", 22, "data", "0", "none",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
     "member_id" / String * "member id",
 )
 
@@ -546,7 +560,7 @@ StreamsGroupCurrentMemberAssignmentValue = Message(
 
 StreamsGroupTopologyKey = Message(
     "StreamsGroupTopologyKey", 23, "data", "0", "none",
-    "group_id" / String * "streams group (application.id)",
+    "group_id" / GroupId * "streams group (application.id)",
 )
 
 StreamsGroupTopologyValue = Message(
@@ -554,10 +568,10 @@ StreamsGroupTopologyValue = Message(
     "epoch" / Int32 * "version of the topology",
     "subtopologies" / Array(
         "subtopology_id" / String * "subtopology id, unique in the topology",
-        "source_topics" / Array(String) * "user topics that the subtopology reads",
+        "source_topics" / Array(TopicName) * "user topics that the subtopology reads",
         "source_topic_regex" / Array(String) * "regular expressions for user topics that the subtopology reads",
         "state_changelog_topics" / Array(
-            "name" / String * "changelog topic name",
+            "name" / TopicName * "changelog topic name",
             "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
             "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
             "topic_configs" / Array(
@@ -565,9 +579,9 @@ StreamsGroupTopologyValue = Message(
                 "value" / String * "topic config value",
             ) * "topic configs to create the topic with",
         ) * "changelog topics of the state stores",
-        "repartition_sink_topics" / Array(String) * "repartition topics that the subtopology writes",
+        "repartition_sink_topics" / Array(TopicName) * "repartition topics that the subtopology writes",
         "repartition_source_topics" / Array(
-            "name" / String * "repartition topic name",
+            "name" / TopicName * "repartition topic name",
             "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
             "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
             "topic_configs" / Array(

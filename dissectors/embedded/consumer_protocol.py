@@ -1,14 +1,14 @@
 """Subscription and assignment of classic consumer groups (``ConsumerProtocol.java``)."""
 
 from dissectors.domains import GENERATION_ID
-from dissectors.schema import Array, Bytes, Int32, Message, String
+from dissectors.schema import Array, Bytes, Int32, Message, String, TopicName
 
 ConsumerProtocolSubscription = Message(
     "ConsumerProtocolSubscription", None, "data", "0-3", "none",
-    "topics" / Array(String) * "topics subscribed to",
+    "topics" / Array(TopicName) * "topics subscribed to",
     "user_data" / Bytes.null().default(None) * "data of the assignor (sticky: previous partitions); null = none",
     "owned_partitions" / Array(
-        "topic" / String * "topic name",
+        "topic" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
     ) @ "1+" * "partitions owned before this rebalance (KIP-429)",
     "generation_id" / Int32.of(GENERATION_ID).default(-1) @ "2+" * "generation in which they were owned; -1 = none",
@@ -18,7 +18,7 @@ ConsumerProtocolSubscription = Message(
 ConsumerProtocolAssignment = Message(
     "ConsumerProtocolAssignment", None, "data", "0-3", "none",
     "assigned_partitions" / Array(
-        "topic" / String * "topic name",
+        "topic" / TopicName * "topic name",
         "partitions" / Array(Int32) * "partition indexes",
     ) * "partitions that the member gets",
     "user_data" / Bytes.null().default(None) * "data of the assignor; null = none",

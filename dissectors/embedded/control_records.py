@@ -1,7 +1,7 @@
 """Values of control records: transaction markers and KRaft's own (``ControlRecordType.java``)."""
 
 from dissectors.domains import LEADER_ID, TIMESTAMP_MS
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
 
 EndTxnMarker = Message(
     "EndTxnMarker", None, "data", "0", "none",
@@ -10,33 +10,33 @@ EndTxnMarker = Message(
 
 _LeaderChangeMessageUntil27 = Message(
     "LeaderChangeMessage", None, "data", "0", "0+",
-    "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader",
+    "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader",
     "voters" / Array(
-        "voter_id" / Int32 * "node id of the voter",
+        "voter_id" / BrokerId * "node id of the voter",
     ) * "voters of the quorum",
 )
 
 _LeaderChangeMessageUntil28 = Message(
     "LeaderChangeMessage", None, "data", "0", "0+",
-    "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader",
+    "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader",
     "voters" / Array(
-        "voter_id" / Int32 * "node id of the voter",
+        "voter_id" / BrokerId * "node id of the voter",
     ) * "voters of the quorum",
     "granting_voters" / Array(
-        "voter_id" / Int32 * "node id of the voter",
+        "voter_id" / BrokerId * "node id of the voter",
     ) * "voters that voted for the leader",
 )
 
 LeaderChangeMessage = Message(
     "LeaderChangeMessage", None, "data", "0-1", "0+",
     "version" / Int16 * "version of this record",
-    "leader_id" / Int32.of(LEADER_ID) * "node id of the new leader",
+    "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader",
     "voters" / Array(
-        "voter_id" / Int32 * "node id of the voter",
+        "voter_id" / BrokerId * "node id of the voter",
         "voter_directory_id" / Uuid @ "1+" * "directory id of the voter's metadata log",
     ) * "voters of the quorum",
     "granting_voters" / Array(
-        "voter_id" / Int32 * "node id of the voter",
+        "voter_id" / BrokerId * "node id of the voter",
         "voter_directory_id" / Uuid @ "1+" * "directory id of the voter's metadata log",
     ) * "voters that voted for the leader",
     older=(_LeaderChangeMessageUntil28, _LeaderChangeMessageUntil27,),
@@ -63,7 +63,7 @@ VotersRecord = Message(
     "VotersRecord", None, "data", "0", "0+",
     "version" / Int16 * "version of this record",
     "voters" / Array(
-        "voter_id" / Int32 * "node id of the voter",
+        "voter_id" / BrokerId * "node id of the voter",
         "voter_directory_id" / Uuid * "directory id of the voter's metadata log",
         "endpoints" / Array(
             "name" / String * "listener name, e.g. CONTROLLER",

@@ -6,7 +6,7 @@ from dissectors.domains import (
     REMOTE_PARTITION_DELETE_STATE,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, Bool, Bytes, Int8, Int32, Int64, Message, String, Struct, Uuid
+from dissectors.schema import Array, Bool, BrokerId, Bytes, Int8, Int32, Int64, Message, String, Struct, Uuid
 
 _RemoteLogSegmentMetadataRecordUntil35 = Message(
     "RemoteLogSegmentMetadataRecord", 0, "data", "0", "0+",
@@ -20,7 +20,7 @@ _RemoteLogSegmentMetadataRecordUntil35 = Message(
     ) * "which segment in remote storage",
     "start_offset" / Int64 * "first offset of the segment",
     "end_offset" / Int64 * "last offset of the segment (included)",
-    "broker_id" / Int32 * "broker that wrote this record",
+    "broker_id" / BrokerId * "broker that wrote this record",
     "max_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "largest record timestamp of the segment, ms since 1970",
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "segment_leader_epochs" / Array(
@@ -43,7 +43,7 @@ RemoteLogSegmentMetadataRecord = Message(
     ) * "which segment in remote storage",
     "start_offset" / Int64 * "first offset of the segment",
     "end_offset" / Int64 * "last offset of the segment (included)",
-    "broker_id" / Int32 * "broker that wrote this record",
+    "broker_id" / BrokerId * "broker that wrote this record",
     "max_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "largest record timestamp of the segment, ms since 1970",
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "segment_leader_epochs" / Array(
@@ -67,7 +67,7 @@ _RemoteLogSegmentMetadataUpdateRecordUntil35 = Message(
         ) * "partition it is about",
         "id" / Uuid * "id of the remote segment",
     ) * "which segment in remote storage",
-    "broker_id" / Int32 * "broker that wrote this record",
+    "broker_id" / BrokerId * "broker that wrote this record",
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "remote_log_segment_state" / Int8.of(REMOTE_LOG_SEGMENT_STATE) * "0 copy started, 1 copy finished, 2 delete started, 3 delete finished",
 )
@@ -82,7 +82,7 @@ RemoteLogSegmentMetadataUpdateRecord = Message(
         ) * "partition it is about",
         "id" / Uuid * "id of the remote segment",
     ) * "which segment in remote storage",
-    "broker_id" / Int32 * "broker that wrote this record",
+    "broker_id" / BrokerId * "broker that wrote this record",
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "custom_metadata" / Bytes.null().default(None) * "data of the remote storage plugin (KIP-917); null = none",
     "remote_log_segment_state" / Int8.of(REMOTE_LOG_SEGMENT_STATE) * "0 copy started, 1 copy finished, 2 delete started, 3 delete finished",
@@ -96,7 +96,7 @@ RemotePartitionDeleteMetadataRecord = Message(
         "id" / Uuid * "topic id",
         "partition" / Int32 * "partition index",
     ) * "partition it is about",
-    "broker_id" / Int32 * "broker that wrote this record",
+    "broker_id" / BrokerId * "broker that wrote this record",
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "remote_partition_delete_state" / Int8.of(REMOTE_PARTITION_DELETE_STATE) * "0 marked, 1 started, 2 finished",
 )
@@ -106,7 +106,7 @@ _RemoteLogSegmentMetadataSnapshotRecordUntil35 = Message(
     "segment_id" / Uuid * "id of the remote segment",
     "start_offset" / Int64 * "first offset of the segment",
     "end_offset" / Int64 * "last offset of the segment (included)",
-    "broker_id" / Int32 * "broker that wrote this record",
+    "broker_id" / BrokerId * "broker that wrote this record",
     "max_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "largest record timestamp of the segment, ms since 1970",
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "segment_leader_epochs" / Array(
@@ -122,7 +122,7 @@ RemoteLogSegmentMetadataSnapshotRecord = Message(
     "segment_id" / Uuid * "id of the remote segment",
     "start_offset" / Int64 * "first offset of the segment",
     "end_offset" / Int64 * "last offset of the segment (included)",
-    "broker_id" / Int32 * "broker that wrote this record",
+    "broker_id" / BrokerId * "broker that wrote this record",
     "max_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "largest record timestamp of the segment, ms since 1970",
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "segment_leader_epochs" / Array(

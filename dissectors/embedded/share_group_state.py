@@ -7,11 +7,11 @@ from dissectors.domains import (
     SHARE_START_OFFSET,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uint16, Uuid
+from dissectors.schema import Array, GroupId, Int8, Int16, Int32, Int64, Message, Uint16, Uuid
 
 ShareSnapshotKey = Message(
     "ShareSnapshotKey", 0, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "partition" / Int32 * "partition index",
 )
@@ -50,7 +50,7 @@ ShareSnapshotValue = Message(
 
 ShareUpdateKey = Message(
     "ShareUpdateKey", 1, "data", "0", "none",
-    "group_id" / String * "share group",
+    "group_id" / GroupId * "share group",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "partition" / Int32 * "partition index",
 )

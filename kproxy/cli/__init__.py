@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import Any
 
 import click
 
@@ -22,6 +23,7 @@ from kproxy.cli.groups import groups
 from kproxy.cli.journey import journey
 from kproxy.cli.lag import lag
 from kproxy.cli.open import open_
+from kproxy.cli.printing import gate_tracebacks, gated_errors
 from kproxy.cli.proxy import proxy
 from kproxy.cli.read import read
 from kproxy.cli.replay import replay
@@ -59,7 +61,23 @@ lost, undecodable, or one of several files unreadable, or there was no Kafka in 
 """
 
 
+class _Gated(click.Group):
+    """Has what click prints, and what the interpreter does at the end, go through the gate too."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with gated_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        gate_tracebacks()
+        with gated_errors():
+            return super().invoke(ctx)
+
+
 @click.group(
+    cls=_Gated,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -10,6 +10,7 @@ import click
 from kproxy.cli.common import early_ends
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class ApiVersions:
             self._print_json(matrix)
         else:
             self._print(matrix)
-        sys.stdout.flush()
+        flush()
 
     def _matrix(self, capture: Capture, tally: Tally) -> Matrix:
         from captures.analysis.negotiation import Negotiation
@@ -127,12 +128,11 @@ class ApiVersions:
 
     # ------------------------------------------------------------ what is shown
     def _print_json(self, matrix: Matrix) -> None:
-        import msgspec
 
         shape = {"captures": list(self.reading.files), **matrix.to_json()}
         for broker in shape["brokers"]:
             broker["name"] = next(iter(self.reading.names.of(broker["broker"])), None)
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _print(self, matrix: Matrix) -> None:
         from kproxy.cli import api_versions_tables as tables
@@ -146,15 +146,16 @@ class ApiVersions:
             tables.warning_table(matrix, names),
         ]
         if not matrix.clients:
-            click.echo("No requests were seen, so nothing is known of versions.")
+            echo("No requests were seen, so nothing is known of versions.")
         first = True
         for table in shown:
             if not table.rows:
                 continue
             if not first:
-                click.echo()
+                echo()
             first = False
             for line in table.lines(width, None if self.show_all else _ROWS, color=self.color):
-                click.echo(line)
+                echo(line)
         if matrix.clients and not matrix.warnings:
-            click.echo("\nNo warnings.")
+            echo()
+            echo("No warnings.")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.printing import echo
+
 if TYPE_CHECKING:
     from kproxy.proxy.tls.security import Security
 
@@ -80,5 +82,5 @@ def security_of(command_config: str | None) -> tuple[Security, str]:
     except PropertiesError as error:
         raise click.UsageError(f"{command_config}: {error}") from None
     for warning in config.warnings:
-        click.echo(f"kproxy: {command_config}: {warning}", err=True)
+        echo(f"kproxy: {command_config}: {warning}", err=True)
     return config.security, config.bootstrap

@@ -10,6 +10,7 @@ import click
 from kproxy.cli.common import early_ends, with_progress
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude_unread, terminal_width
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Clients:
             self._print_settings(found)
         else:
             self._print(found)
-        sys.stdout.flush()
+        flush()
 
     def _clients(self, capture: Capture) -> list[Client]:
         from captures.analysis.clients import inventory
@@ -127,7 +128,6 @@ class Clients:
 
     # ------------------------------------------------------------ what is shown
     def _print_json(self, found: list[Client]) -> None:
-        import msgspec
 
         from kproxy.cli.clients_text import shown_settings
 
@@ -141,28 +141,29 @@ class Clients:
                 del shape["settings"]
             shapes.append(shape)
         shape = {"captures": list(self.reading.files), "clients": shapes}
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _print(self, found: list[Client]) -> None:
         from kproxy.cli.clients_text import client_table
 
         if not found:
-            click.echo("No requests were seen, so nothing is known of clients.")
+            echo("No requests were seen, so nothing is known of clients.")
             return
         table = client_table(found, self.reading.names)
         for line in table.lines(terminal_width(), None if self.show_all else _ROWS, color=self.color):
-            click.echo(line)
+            echo(line)
 
     def _print_settings(self, found: list[Client]) -> None:
         from kproxy.cli.clients_text import properties
 
         if not found:
-            click.echo("No requests were seen, so nothing is known of clients.")
+            echo("No requests were seen, so nothing is known of clients.")
         shown = found if self.show_all else found[:_ROWS]
         for index, client in enumerate(shown):
             if index:
-                click.echo()
+                echo()
             for line in properties(client, self.reading.names, changed=self.changed, color=self.color):
-                click.echo(line)
+                echo(line)
         if len(found) > len(shown):
-            click.echo(f"\n… {len(found) - len(shown):,} more clients, --all shows them")
+            echo()
+            echo(f"… {len(found) - len(shown):,} more clients, --all shows them")

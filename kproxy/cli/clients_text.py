@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import click
-
 from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.settings import How
 from captures.analysis.clients.told import Told
 from captures.meaning import words
 from captures.names import Names
+from kproxy.cli.printing import style
 from kproxy.cli.tables import Column, Row, Table
 
 _UNKNOWN = "?"
@@ -64,7 +63,7 @@ def properties(client: Client, names: Names, *, changed: bool, color: bool) -> I
         f"{words.counted(client.connections, 'connection')}, {words.counted(client.exchanges, 'exchange')}",
     ]
     title = f"# {words.line(client.name)}"
-    yield f"{click.style(title, bold=True) if color else title}  {'; '.join(filter(None, about))}"
+    yield f"{style(title, bold=True) if color else title}  {'; '.join(filter(None, about))}"
     if client.library is not None and not client.library.told:
         yield _dim(f"# the library is a guess: {words.line(client.library.why)}", color)
     told = shown_settings(client, changed=changed)
@@ -75,7 +74,7 @@ def properties(client: Client, names: Names, *, changed: bool, color: bool) -> I
         yield _dim(f"# {_remark(each)}", color)
         if each.danger:
             warning = f"# ! {each.danger}"
-            yield click.style(warning, fg="yellow") if color else warning
+            yield style(warning, fg="yellow") if color else warning
         line = f"{each.name}={words.line(each.text)}"
         yield line if _is_set(each) else f"#{line}"
 
@@ -157,4 +156,4 @@ def _exchanges(told: Told) -> str:
 
 
 def _dim(text: str, color: bool) -> str:
-    return click.style(text, dim=True) if color else text
+    return style(text, dim=True) if color else text

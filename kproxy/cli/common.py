@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
+from kproxy.cli.printing import echo
 from kproxy.cli.showing import ended_by_signals
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ def early_ends(concerned: Callable[[OSError], object] = lambda error: error.file
     try:
         yield
     except CaptureError as error:
-        click.echo(f"kproxy: {error}", err=True)
+        echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
     except BrokenPipeError:
         # the reader of our output has seen enough (head, less): nothing is wrong
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        click.echo(f"kproxy: {concerned(error)}: {error.strerror or error}", err=True)
+        echo(f"kproxy: {concerned(error)}: {error.strerror or error}", err=True)
         sys.exit(EXIT_UNREADABLE)
 
 
@@ -68,7 +69,7 @@ def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | N
     except OSError as error:
         raise click.UsageError(f"the key log {path} cannot be read: {error.strerror}") from None
     if file is None and not Path(path).exists():
-        click.echo(f"the key log {path} is not there yet: it is read as soon as it is", err=True)
+        echo(f"the key log {path} is not there yet: it is read as soon as it is", err=True)
     return keylog
 
 
@@ -160,8 +161,12 @@ def with_progress(items: Iterable[T], position: Callable[[T], int], total: int, 
     if total < _MANY or not sys.stderr.isatty():
         yield from items
         return
+    from dissectors.printable import printable
+
     steps = max(total // _STEPS, 1)
-    with click.progressbar(length=total, label=label, file=sys.stderr, update_min_steps=steps) as bar:
+    with click.progressbar(
+        length=total, label=printable(label), file=sys.stderr, update_min_steps=steps
+    ) as bar:
         done = 0
         for item in items:
             yield item
@@ -194,8 +199,10 @@ class progress_bar:  # noqa: N801  # a context manager, used like a function
         if size is None or size < self.LEAST:
             return
         if self._bar is None:
+            from dissectors.printable import printable
+
             self._bar = click.progressbar(
-                length=size, label=self._label, item_show_func=self._rate, file=sys.stderr
+                length=size, label=printable(self._label), item_show_func=self._rate, file=sys.stderr
             )
             self._bar.__enter__()
         self._bar.length = size  # what a compressed file will come to is an estimate

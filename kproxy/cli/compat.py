@@ -11,6 +11,7 @@ import click
 
 from kproxy.cli.common import early_ends
 from kproxy.cli.options import color_option, reading_options
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Compat:
         else:
             assert self.client is not None
             self._judge_brokers(self.client, capture, tally)
-        sys.stdout.flush()
+        flush()
 
     def _judge_clients(self, target: Target, capture: Capture, tally: Tally) -> None:
         from captures.analysis.compat import Compatibility
@@ -160,7 +161,7 @@ class Compat:
     def _print_clients(self, report: Report) -> None:
         from kproxy.cli import compat_tables as tables
 
-        click.echo(tables.clients_sentence(report))
+        echo(tables.clients_sentence(report))
         names = self.reading.names
         self._print_tables(
             [tables.client_table(report, names), tables.verdict_table(report, names, served=self.show_all)]
@@ -169,7 +170,7 @@ class Compat:
     def _print_brokers(self, client: str, brokers: list[BrokerFit]) -> None:
         from kproxy.cli import compat_tables as tables
 
-        click.echo(tables.brokers_sentence(client, brokers))
+        echo(tables.brokers_sentence(client, brokers))
         names = self.reading.names
         self._print_tables(
             [tables.broker_table(brokers, names), tables.fit_table(brokers, names, everything=self.show_all)]
@@ -179,9 +180,9 @@ class Compat:
         width = terminal_width()
         for table in tables:
             if table.rows:
-                click.echo()
+                echo()
                 for line in table.lines(width, None if self.show_all else _ROWS, color=self.color):
-                    click.echo(line)
+                    echo(line)
 
 
 def _target(text: str, *, zookeeper: bool) -> Target:
@@ -274,6 +275,5 @@ def _target_json(target: Target) -> dict[str, Any]:
 
 
 def _print_json(shape: dict[str, Any]) -> None:
-    import msgspec
 
-    sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+    echo_json(shape, wait=True)

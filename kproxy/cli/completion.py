@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from kproxy.cli.printing import echo
+
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -22,4 +24,5 @@ def completion(context: click.Context, shell: str) -> None:
     made = get_completion_class(shell)
     root = context.find_root()
     assert made is not None
-    click.echo(made(root.command, {}, "kproxy", "_KPROXY_COMPLETE").source())
+    for line in made(root.command, {}, "kproxy", "_KPROXY_COMPLETE").source().split("\n"):
+        echo(line, wait=True)

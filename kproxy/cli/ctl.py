@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import click
 
 from kproxy.cli.filtering import FILTER
+from kproxy.cli.printing import echo, echo_json
 from kproxy.cli.runs import run_option, the_run, told_errors
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, as is done in a pipe.")
@@ -34,12 +35,10 @@ class _Proxy:
             with ControlClient(run.control_socket, control, lasting=False) as client:
                 answer = client.call(command, **parameters)
             if self.as_json:
-                import msgspec
-
-                click.echo(msgspec.json.encode(answer))
+                echo_json(answer)
             else:
                 for line in lines_of(command, answer):
-                    click.echo(line)
+                    echo(line)
 
 
 def _command(group: click.Group, name: str, short_help: str) -> Callable[[Any], click.Command]:

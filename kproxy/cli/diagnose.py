@@ -10,9 +10,10 @@ import click
 from kproxy.cli.common import early_ends, filter_option, read_to_the_end, with_progress
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import ended_by_signals, flush
+from kproxy.cli.showing import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -34,7 +35,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
     from kproxy.cli.findings_text import rule_lines
 
     for line in rule_lines(RULES, terminal_width()):
-        click.echo(line)
+        echo(line)
     context.exit()
 
 
@@ -186,7 +187,7 @@ class Diagnosing:
             diagnosis,
             capture,
             reader.knowledge,
-            lambda finding: click.echo(f"{text.when(finding)}  {text.notice(finding)}", err=True),
+            lambda finding: echo(f"{text.when(finding)}  {text.notice(finding)}", err=True),
             least=self.least,
             whole=self.selecting.wanted is None,
         )
@@ -206,7 +207,7 @@ class Diagnosing:
             path = str(capture.source.path)
             read, blind = tally.sentence(capture), diagnosis.blind()
             for line in findings_markdown(path, found, blind, read=read, most=self.most):
-                click.echo(line)
+                echo(line)
         else:
             self._print_text(capture, tally, diagnosis, found)
 
@@ -220,17 +221,17 @@ class Diagnosing:
             files=self.reading.files,
             options=self.reading.options,
         )
-        click.echo(tally.sentence(capture))
+        echo(tally.sentence(capture))
         if tally.first is not None:
-            click.echo(text.span(tally.first, tally.last))
-            click.echo(f"\n{verdict(found, faulty=bool(capture.faults))}")
+            echo(text.span(tally.first, tally.last))
+            echo()
+            echo(verdict(found, faulty=bool(capture.faults)))
         for line in capture.faults.whole(text.lines(found, self.most), "showing findings"):
-            click.echo(line)
+            echo(line)
         for line in text.blind(diagnosis.blind()):
-            click.echo(line)
+            echo(line)
 
     def _print_json(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
-        import msgspec
 
         from captures.exchanges import rfc3339
 
@@ -244,4 +245,4 @@ class Diagnosing:
             "findings": [each.to_json() for each in found],
             "blind": [{"rule": rule.name, "why": why} for rule, why in diagnosis.blind()],
         }
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)

@@ -22,6 +22,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader
 from dissectors.knowledge import Knowledge
 from kproxy.cli.findings_text import FindingsText, verdict
 from kproxy.cli.notices import notice
+from kproxy.cli.printing import echo
 from kproxy.pace import Pace
 
 _EVERY = 1.0  # seconds between two looks at what was found
@@ -131,9 +132,10 @@ class DiagnosisBeside:
     def conclude(self) -> None:
         """Tell all that was found on standard error."""
         found = self._diagnosis.findings()
-        click.echo(f"\n{verdict(found, faulty=bool(self._faults))}", err=True)
+        echo(err=True)
+        echo(verdict(found, faulty=bool(self._faults)), err=True)
         for line in self._faults.whole(self._text.lines(found), _DIAGNOSIS):
-            click.echo(line, err=True)
+            echo(line, err=True)
 
     def _add(self, exchange: Exchange) -> None:
         self._diagnosis.add(exchange if self._again is None else self._decoded_again(self._again, exchange))

@@ -10,6 +10,7 @@ import click
 
 from kproxy.cli.common import early_ends
 from kproxy.cli.options import color_option, reading_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.times import Moment, resolve
 
@@ -113,7 +114,7 @@ class Diff:
             self._print_json(comparison)
         else:
             self._print(comparison)
-        sys.stdout.flush()
+        flush()
 
     def _of_captures(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
@@ -165,10 +166,9 @@ class Diff:
 
     # ------------------------------------------------------------ what is shown
     def _print_json(self, comparison: Comparison) -> None:
-        import msgspec
 
         shape = {"captures": list(self.files), **comparison.to_json()}
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _print(self, comparison: Comparison) -> None:
         from kproxy.cli.diff_text import lines
@@ -176,4 +176,4 @@ class Diff:
         reading = self.readings[0]
         most = None if self.show_all else _MOST
         for line in lines(comparison, terminal_width(), most, reading.zone, color=self.color):
-            click.echo(line)
+            echo(line)

@@ -6,11 +6,10 @@ import textwrap
 from collections.abc import Iterator
 from datetime import tzinfo
 
-import click
-
 from captures.analysis.comparison.model import Aspect, Comparison, Difference, Shown, SideFacts
 from captures.meaning import words
 from captures.moments import clock, day, span, zone_name
+from kproxy.cli.printing import style
 
 _COLORS = {
     Aspect.FINDINGS: "red",
@@ -65,7 +64,7 @@ def _side(facts: SideFacts, zone: tzinfo | None) -> str:
 def _difference(place: int, each: Difference, width: int | None, *, color: bool) -> Iterator[str]:
     head = f"{place:>3}.  [{each.aspect}] "
     first, *more = _wrapped(head + words.line(each.sentence), width, _INDENT)
-    yield click.style(first, fg=_COLORS.get(each.aspect), bold=True) if color else first
+    yield style(first, fg=_COLORS.get(each.aspect), bold=True) if color else first
     yield from more
     for name, shown in (("good", each.good), ("bad", each.bad)):
         yield from _wrapped(f"{_INDENT}{name:<4}  {_shown(shown)}", width, f"{_INDENT}      ")

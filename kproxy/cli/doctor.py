@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import click
 
 from kproxy.cli.common import EXIT_UNREADABLE
 from kproxy.cli.options import color_option
+from kproxy.cli.printing import echo, echo_json, style
 from kproxy.cli.reading import colored, terminal_width
 from kproxy.cli.tables import GAP, INDENT
 
@@ -39,10 +39,10 @@ def doctor(*, as_json: bool, color: str) -> None:
 
     found = examine()
     if as_json:
-        click.echo(json.dumps(shape(found)))
+        echo_json(shape(found))
     else:
         for line in lines(found, terminal_width(), color=colored(color)):
-            click.echo(line)
+            echo(line)
     sys.exit(0 if found.works else EXIT_UNREADABLE)
 
 
@@ -69,7 +69,7 @@ def lines(found: Examination, width: int | None, *, color: bool) -> Iterator[str
     names = max(len(check.name) for check in found.checks)
     for area, checks in found.areas.items():
         yield ""
-        yield click.style(area, bold=True) if color else area
+        yield style(area, bold=True) if color else area
         for check in checks:
             yield from _told(check, names, width, color=color)
     yield ""
@@ -83,14 +83,14 @@ def _told(check: Check, names: int, width: int | None, *, color: bool) -> Iterat
     first, *more = _wrapped(check.found, head, room, width)
     if color and (shade := _COLORS[state]):
         place = len(head) - len(GAP) - _STATE_WIDTH
-        first = f"{first[:place]}{click.style(state, fg=shade)}{first[place + len(state) :]}"
+        first = f"{first[:place]}{style(state, fg=shade)}{first[place + len(state) :]}"
     yield first
     yield from more
     if check.about:
         yield from _wrapped(f"{check.about}.", room, room, width)
     if check.command:
         # on one line, however long, so that it can be copied
-        yield f"{room}{click.style(check.command, bold=True) if color else check.command}"
+        yield f"{room}{style(check.command, bold=True) if color else check.command}"
 
 
 def _wrapped(text: str, first: str, room: str, width: int | None) -> list[str]:

@@ -26,6 +26,7 @@ from kproxy.cli.common import (
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import reading_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
+from kproxy.cli.printing import echo
 from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.writing import (
@@ -136,7 +137,7 @@ def export(files: tuple[str, ...], output: str, **options: Any) -> None:
         with early_ends(lambda error: f"{output} could not be written"):
             run.run()
     except ParquetMissing as error:
-        click.echo(f"kproxy: {error}", err=True)
+        echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
     sys.exit(0 if run.clean else EXIT_INCOMPLETE)
 
@@ -247,10 +248,10 @@ class Export:
         if not self.exchanges:
             notes.append("no exchange was selected")
         for note in notes:
-            click.echo(f"kproxy: {note}", err=True)
+            echo(f"kproxy: {note}", err=True)
         tell_faults(capture)
         where = "standard output" if self.output == "-" else self.output
-        click.echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
+        echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
 
     def _write(self, capture: Capture, file: BinaryIO) -> list[str]:
         """Write what is selected; return what there is to be said about it."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-import click
-
 from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
 from captures.analysis.findings.rule import Rule, times
 from captures.analysis.groups.model import Certainty
 from captures.meaning import words
+from dissectors.printable import printable
+from kproxy.cli.printing import style
 from kproxy.cli.times import clock, zone_name
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class FindingsText:
 
     def _command(self, finding: Finding) -> str:
         if finding.filter:
-            return _printable(f"kproxy read -Y {shlex.quote(finding.filter)}{self._files}")
+            return printable(f"kproxy read -Y {shlex.quote(finding.filter)}{self._files}")
         if finding.connections:
             wanted = f"connection in {{{', '.join(map(str, finding.connections))}}}"
             return f"kproxy read -Y {shlex.quote(wanted)}{self._files}"
@@ -110,7 +110,7 @@ class FindingsText:
 
     def notice(self, finding: Finding) -> str:
         """Return a finding in one line, for those that are told while a capture goes on."""
-        line = _printable(f"{finding.severity.word.upper()}: {finding.sentence} [{finding.rule}]")
+        line = printable(f"{finding.severity.word.upper()}: {finding.sentence} [{finding.rule}]")
         return self._styled(line, fg=_COLORS[finding.severity])
 
     def blind(self, blind: Sequence[Blind]) -> Iterator[str]:
@@ -132,7 +132,7 @@ class FindingsText:
 
     def _wrapped(self, text: str, indent: str) -> list[str]:
         return textwrap.wrap(
-            _printable(text),
+            printable(text),
             self._width,
             initial_indent=indent,
             subsequent_indent=indent,
@@ -140,8 +140,8 @@ class FindingsText:
             break_long_words=False,
         ) or [indent]
 
-    def _styled(self, text: str, **style: object) -> str:
-        return click.style(text, **style) if self._color else text  # type: ignore[arg-type]
+    def _styled(self, text: str, **how: object) -> str:
+        return style(text, **how) if self._color else text  # type: ignore[arg-type]
 
 
 def by_reason(blind: Sequence[Blind]) -> list[tuple[str, list[str]]]:
@@ -183,8 +183,3 @@ def rule_lines(rules: Sequence[type[Rule]], width: int | None) -> Iterator[str]:
         for threshold in rule.thresholds:
             default = threshold.shown(threshold.default)
             yield f"{INDENT * 2}{rule.name}.{threshold.name} = {default}  {threshold.about}"
-
-
-def _printable(text: str) -> str:
-    """The text, fit for a terminal: names in it come from the wire."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)

@@ -11,6 +11,7 @@ import click
 from kproxy.cli.common import early_ends, with_progress
 from kproxy.cli.group_option import there_are
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Follow:
                 self._print_json(party, log)
             else:
                 self._print(party, log)
-        sys.stdout.flush()
+        flush()
 
     def _log(self, capture: Capture, party: Party) -> list[Line]:
         from captures.analysis.party.log import PartyLog, rows_of
@@ -160,14 +161,13 @@ class Follow:
         shown = log if self.show_all else without_repeats(log)
         text = FollowText(terminal_width(), self.reading.zone, self.reading.names, color=self.color)
         for line in self.reading.faults.whole(text.lines(party, shown), "showing what it did"):
-            click.echo(line)
+            echo(line)
 
     def _print_json(self, party: Party, log: Iterable[Line]) -> None:
-        import msgspec
 
         head = {"what": "party", "captures": list(self.reading.files), **party.to_json()}
         for shape in (head, *(line.to_json() for line in log)):
-            sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+            echo_json(shape, wait=True)
 
     def _print_mermaid(self, capture: Capture, party: Party) -> None:
         import numpy as np
@@ -192,10 +192,11 @@ class Follow:
         diagram.add(capture, self._exchanges(reader, np.flatnonzero(mine).tolist(), tally))
         self.clean = conclude(capture, tally)
         if not tally.exchanges:
-            click.echo("sequenceDiagram\n    participant N as no exchange of it was seen")
+            echo("sequenceDiagram")
+            echo("    participant N as no exchange of it was seen")
             return
         for line in diagram.lines():
-            click.echo(line)
+            echo(line)
 
 
 def _question(

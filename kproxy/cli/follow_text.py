@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-import click
-
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.party.model import Bond, Line, Party, Tie
 from captures.meaning import words
 from captures.moments import Clock, span
 from captures.names import Names
+from kproxy.cli.printing import style
 from kproxy.cli.times import zone_name
 
 _TROUBLE = "red"
@@ -149,10 +148,10 @@ class FollowText:
                 start = " " * len(start)
 
     def _bold(self, text: str) -> str:
-        return click.style(text, bold=True) if self._color else text
+        return style(text, bold=True) if self._color else text
 
     def _styled(self, text: str, color: str | None) -> str:
-        return click.style(text, fg=color) if self._color and color and text else text
+        return style(text, fg=color) if self._color and color and text else text
 
 
 def _numbers(line: Line) -> str:

@@ -12,6 +12,7 @@ from kproxy.cli.common import early_ends, read_to_the_end
 from kproxy.cli.group_option import chosen_groups, fits, group_option
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
 from kproxy.cli.output import refuse_to_overwrite, replacing
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import ended_by_signals
@@ -118,7 +119,7 @@ class Groups:
         timelines = self._followed(capture) if streamed else self._timelines(capture)
         if not streamed or self.html is not None or self.mermaid:
             self._show(capture, timelines)
-        sys.stdout.flush()
+        flush()
 
     def _show(self, capture: Capture, timelines: list[GroupTimeline]) -> None:
         low, high = self.reading.bounds(capture, self.begin, self.end)
@@ -176,8 +177,8 @@ class Groups:
             _print_json([rebalance])
         else:
             for line in capture.faults.whole(self._text().story(timeline, rebalance), "showing a rebalance"):
-                click.echo(line)
-        sys.stdout.flush()
+                echo(line)
+        flush()
 
     def _chosen(self, timelines: list[GroupTimeline]) -> list[GroupTimeline]:
         """Return the groups that were asked for.
@@ -191,14 +192,14 @@ class Groups:
     def _print(self, told: list[Told]) -> None:
         text = self._text()
         if not told:
-            click.echo("No group was seen: nobody spoke with a coordinator as a member.")
+            echo("No group was seen: nobody spoke with a coordinator as a member.")
         for index, (timeline, rebalances) in enumerate(told):
             if index:
-                click.echo()
+                echo()
             for line in self.reading.faults.whole(
                 text.lines(timeline, rebalances), f"showing group {index + 1}"
             ):
-                click.echo(line)
+                echo(line)
 
     def _text(self) -> GroupText:
         from kproxy.cli.groups_text import GroupText
@@ -226,20 +227,19 @@ class Groups:
         count = sum(len(rebalances) for _, rebalances in told)
         where = "standard output" if self.html == "-" else self.html
         what = f"{words.counted(len(told), 'group')} with {words.counted(count, 'rebalance')}"
-        click.echo(f"{what} written to {where}.", err=True)
+        echo(f"{what} written to {where}.", err=True)
 
     def _print_mermaid(self, told: list[Told]) -> None:
         from captures.export.group_mermaid import lines
 
         for line in lines(told, self.reading.zone):
-            click.echo(line)
+            echo(line)
 
 
 def _print_json(rebalances: Iterable[Rebalance]) -> None:
-    import msgspec
 
     for rebalance in sorted(rebalances, key=lambda found: found.time):
-        sys.stdout.buffer.write(msgspec.json.encode(rebalance.to_json()) + b"\n")
+        echo_json(rebalance.to_json(), wait=True)
 
 
 def _within(rebalances: Iterable[Rebalance], low: int | None, high: int | None) -> list[Rebalance]:

@@ -31,6 +31,7 @@ from captures.analysis.groups.model import Certainty, GroupMember, GroupTimeline
 from captures.meaning import words
 from captures.moments import Clock
 from captures.names import Names
+from kproxy.cli.printing import style
 from kproxy.cli.tables import GAP, Column, Row, Table
 from kproxy.cli.times import span, zone_name
 
@@ -95,7 +96,7 @@ class GroupText:
 
     # ------------------------------------------------------------ the group
     def _header(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[str]:
-        name = click.style(words.line(timeline.group), bold=True)
+        name = style(words.line(timeline.group), bold=True)
         for line in self._title(name, in_brief(timeline)):
             yield line.removeprefix(GAP)
         moves = [
@@ -168,7 +169,7 @@ class GroupText:
             self._clock(told.time),
             step(told) + (" (now empty)" if told.emptied else ""),
             took(told, timeline),
-            click.style(f"{told.trigger} {who(told, labels)}".rstrip(), fg=_COLORS[tone(told)], bold=True),
+            style(f"{told.trigger} {who(told, labels)}".rstrip(), fg=_COLORS[tone(told)], bold=True),
             manner(told),
             "" if told.certainty is Certainty.OBSERVED else str(told.certainty),
         )
@@ -180,7 +181,7 @@ class GroupText:
         yield from self._title(
             f"{self._clock(first.time)} to {self._clock(last.end or last.time)}",
             step(first, last),
-            click.style(storm_title(block, labels), fg=_TROUBLE, bold=True),
+            style(storm_title(block, labels), fg=_TROUBLE, bold=True),
         )
         yield from self._wrapped(f"the first: {words.line(first.sentence)}", _INDENT)
         yield from self._facts(storm_facts(block))
@@ -224,4 +225,4 @@ class GroupText:
         return textwrap.wrap(text, max(self._width - taken, 20), break_on_hyphens=False)
 
     def _style(self, text: str, **how: bool | str | None) -> str:
-        return click.style(text, **how) if self._color and any(how.values()) else text  # type: ignore[arg-type]
+        return style(text, **how) if self._color and any(how.values()) else text  # type: ignore[arg-type]

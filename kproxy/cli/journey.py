@@ -10,6 +10,7 @@ import click
 from kproxy.cli.common import early_ends, with_progress
 from kproxy.cli.group_option import chosen_groups, group_option
 from kproxy.cli.options import color_option, reading_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude_unread, terminal_width
 
 if TYPE_CHECKING:
@@ -105,11 +106,10 @@ class JourneyCommand:
             self._print_json(result, capture)
         else:
             self._print(result)
-        sys.stdout.flush()
+        flush()
 
     # ------------------------------------------------------------ telling
     def _print_json(self, result: JourneyResult, capture: Capture) -> None:
-        import msgspec
 
         from captures.exchanges import rfc3339
 
@@ -120,7 +120,7 @@ class JourneyCommand:
             "first": rfc3339(int(times.min())) if len(times) else None,
             "last": rfc3339(int(times.max())) if len(times) else None,
         }
-        sys.stdout.buffer.write(msgspec.json.encode(shape | result.to_json()) + b"\n")
+        echo_json(shape | result.to_json(), wait=True)
 
     def _print(self, result: JourneyResult) -> None:
         from captures.meaning import words
@@ -129,16 +129,17 @@ class JourneyCommand:
         text = JourneyText(self.reading.zone, terminal_width(), color=self.color, show_all=self.show_all)
         if result.waits is not None and result.offsets:
             for line in text.waits(words.line(self.sought.topic or "all topics"), result.waits):
-                click.echo(line)
+                echo(line)
         elif not result.journeys:
-            click.echo(_nothing(result))
+            echo(_nothing(result))
         for index, each in enumerate(result.journeys):
             if index:
-                click.echo()
+                echo()
             for line in text.journey(each):
-                click.echo(line)
+                echo(line)
         if result.more:
-            click.echo(f"\n… {words.counted(result.more, 'record')} more fit, --all shows them")
+            echo()
+            echo(f"… {words.counted(result.more, 'record')} more fit, --all shows them")
 
 
 def _sought(

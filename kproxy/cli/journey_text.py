@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import tzinfo
 
-import click
-
 from captures.analysis.journey.hops import Hop, hops
 from captures.analysis.journey.model import Journey
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles
 from captures.meaning import words
+from kproxy.cli.printing import style
 from kproxy.cli.tables import GAP, Column, Row, Table
 from kproxy.cli.times import clock, milliseconds, span, zone_name
 from kproxy.cli.values import short
@@ -68,7 +67,7 @@ class JourneyText:
         return f"{self._styled(head, fg=_ODD) if hop.odd else head}{GAP}{hop.text}".rstrip()
 
     def _styled(self, text: str, **how: object) -> str:
-        return click.style(text, **how) if self._color else text  # type: ignore[arg-type]
+        return style(text, **how) if self._color else text  # type: ignore[arg-type]
 
     # ------------------------------------------------------------ all records
     def waits(self, name: str, waits: TopicWaits) -> Iterator[str]:

@@ -11,6 +11,7 @@ import click
 from kproxy.cli.common import early_ends
 from kproxy.cli.group_option import chosen_groups, group_option
 from kproxy.cli.options import color_option, reading_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, terminal_width
 
 if TYPE_CHECKING:
@@ -85,10 +86,9 @@ class Lag:
             self._print_json(rows, tally)
         else:
             self._print(rows, tally)
-        sys.stdout.flush()
+        flush()
 
     def _print_json(self, rows: list[LagRow], tally: Tally) -> None:
-        import msgspec
 
         from captures.analysis.lag import total
         from captures.exchanges import rfc3339
@@ -104,18 +104,18 @@ class Lag:
             ],
             "partitions": [row.to_json() for row in rows],
         }
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _print(self, rows: list[LagRow], tally: Tally) -> None:
         from kproxy.cli.lag_tables import lag_table
 
         if not rows:
-            click.echo("No lag to be told: no group committed, looked up or fetched an offset.")
+            echo("No lag to be told: no group committed, looked up or fetched an offset.")
         width = terminal_width()
         limit = None if self.show_all else _ROWS
         for index, (_, mine) in enumerate(groupby(rows, lambda row: row.group)):
             if index:
-                click.echo()
+                echo()
             table = lag_table(list(mine), tally.last, self.reading.zone, picture=width is not None)
             for line in table.lines(width, limit, color=self.color):
-                click.echo(line)
+                echo(line)

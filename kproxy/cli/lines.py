@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-import click
-
 from captures.exchanges import Exchange, Flag
+from captures.meaning import words
 from kproxy.cli.interventions import marks
+from kproxy.cli.printing import style
 from kproxy.cli.times import clock, milliseconds, zone_name
 
 GAP = "  "
@@ -70,7 +70,7 @@ class Lines:
             f"{'client':<{columns['client']}}{GAP}{'broker':<{columns['broker']}}{GAP}"
             f"{'request':<{self._texts[0]}}{GAP}response    (times in {zone_name(time, self._zone)})"
         )
-        return click.style(title, bold=True) if self._color else title
+        return style(title, bold=True) if self._color else title
 
     def line(self, exchange: Exchange) -> str:
         """Return the line of one exchange."""
@@ -87,7 +87,7 @@ class Lines:
             self._cell(request, self._texts[0]),
         ]
         last = response if self._width is None else _cut(response, self._texts[1])
-        cells.append(click.style(last, fg=colour) if self._color and colour else last)
+        cells.append(style(last, fg=colour) if self._color and colour else last)
         self._last = (client, broker)
         return GAP.join(cells).rstrip()
 
@@ -95,7 +95,7 @@ class Lines:
         return f"{text if self._width is None else _cut(text, width):<{width}}"
 
     def _repeated(self, text: str, repeated: bool) -> str:
-        return click.style(text, dim=True) if self._color and repeated else text
+        return style(text, dim=True) if self._color and repeated else text
 
 
 _SPECIAL = {
@@ -109,8 +109,8 @@ def _cut(text: str, width: int) -> str:
 
 
 def shown_client(exchange: Exchange) -> str:
-    """Return the client ID, or the client's name or address where it has none."""
-    return exchange.client_id or exchange.shown_client
+    """Return the client ID, fit for a line, or the client's name or address where it has none."""
+    return words.line(exchange.client_id) if exchange.client_id else exchange.shown_client
 
 
 def request_text(exchange: Exchange) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
+from kproxy.cli.printing import echo
 
 _tell: Callable[[str], None] | None = None
 
@@ -15,7 +15,7 @@ def notice(text: str) -> None:
     if _tell is not None:
         _tell(text)
     else:
-        click.echo(f"kproxy: {text}", err=True)
+        echo(f"kproxy: {text}", err=True)
 
 
 @contextmanager

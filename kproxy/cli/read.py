@@ -24,9 +24,10 @@ from kproxy.cli.common import (
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import reading_options, showing_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
+from kproxy.cli.printing import echo, echo_lines, flush, json_output
 from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import SHOWING, Showing, echo, ended_by_signals, flush
+from kproxy.cli.showing import SHOWING, Showing, ended_by_signals
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -143,10 +144,10 @@ class Reading:
 
         self.clean = tally.clean(capture)
         for note in notes(capture):
-            click.echo(f"kproxy: {note}", err=True)
+            echo(f"kproxy: {note}", err=True)
         tell_faults(capture)
         flush()
-        click.echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
+        echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
 
     # ------------------------------------------------------------ what to show
     def _counted(self, exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
@@ -194,9 +195,10 @@ class Reading:
         from captures.exchanges.parallel import in_parallel
 
         indexes = self.selecting.indexes(capture, reader)
+        out = json_output()
         with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
             for lines, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
-                sys.stdout.buffer.write(lines)
+                out.write(lines)
                 tally.merge(counted)
         if self.write is not None:
             self._shown = [reader.row(index) for index in indexes.tolist()]
@@ -226,8 +228,7 @@ class Reading:
         else:
             parts += [traced_exchange(exchange), problem_lines(exchange)]
         for part in parts:
-            for line in capture.faults.whole(part, SHOWING, number):
-                echo(line)
+            echo_lines(capture.faults.whole(part, SHOWING, number))
         flush()
         tell_faults(capture)
         self.clean = (tokens or exchange.decoded_fully) and not capture.faults

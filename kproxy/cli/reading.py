@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
-import click
-
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     keylog_option,
@@ -19,6 +17,7 @@ from kproxy.cli.common import (
     read_to_the_end,
     with_progress,
 )
+from kproxy.cli.printing import echo
 from kproxy.cli.times import resolve
 
 if TYPE_CHECKING:
@@ -130,14 +129,14 @@ def tell_notes(capture: Capture) -> None:
     from kproxy.cli.summary import notes
 
     for note in notes(capture):
-        click.echo(f"kproxy: {note}", err=True)
+        echo(f"kproxy: {note}", err=True)
     tell_faults(capture)
 
 
 def tell_faults(capture: Capture) -> None:
     """Say on standard error which faults of ours have come up that were not told yet."""
     for line in capture.faults.news():
-        click.echo(f"kproxy: {line}", err=True)
+        echo(f"kproxy: {line}", err=True)
 
 
 def conclude_unread(capture: Capture) -> bool:
@@ -151,7 +150,7 @@ def conclude_unread(capture: Capture) -> bool:
     orphans = np.count_nonzero(capture.table.column("flags") & np.uint16(Flag.ORPHAN))
     clean = Tally(exchanges=len(capture.table), orphans=int(orphans)).clean(capture)
     if not clean:
-        click.echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
+        echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
     return clean
 
 
@@ -165,5 +164,5 @@ def conclude(capture: Capture, tally: Tally, *, told: bool = False) -> bool:
     tell_notes(capture)
     clean = tally.clean(capture)
     if not clean and not told:
-        click.echo(f"kproxy: {tally.sentence(capture)}", err=True)
+        echo(f"kproxy: {tally.sentence(capture)}", err=True)
     return clean

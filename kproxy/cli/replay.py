@@ -24,8 +24,8 @@ from kproxy.cli.common import (
 )
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import echo, flush
 from kproxy.cli.times import Duration
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Replaying:
             self._send(reader, plan, cluster)
         except OwnRequestError as error:
             flush()
-            click.echo(f"kproxy: {error}", err=True)
+            echo(f"kproxy: {error}", err=True)
             return EXIT_UNREADABLE
         self._conclude(len(plan.steps))
         return 0 if self.results.same and self.results.sent == len(plan.steps) else EXIT_DIFFERENT
@@ -235,14 +235,14 @@ class Replaying:
             return
         self._print_table(plan_table(plan, capture.names))
         for sentence in plan_sentences(plan, self.speed):
-            echo(sentence)
+            echo(sentence, wait=True)
         flush()
 
     def _confirmed(self) -> bool:
         if self.yes:
             return True
         if not self.terminal or not sys.stdin.isatty() or self.as_json:
-            click.echo("kproxy: nothing was sent: --yes does what the plan says", err=True)
+            echo("kproxy: nothing was sent: --yes does what the plan says", err=True)
             return False
         return click.confirm("Send these requests?", err=True)
 
@@ -271,7 +271,7 @@ class Replaying:
             try:
                 asyncio.run(run.run())
             except KeyboardInterrupt:
-                click.echo("", err=True)  # what came until then is summed up
+                echo("", err=True)  # what came until then is summed up
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Any]:
@@ -289,7 +289,7 @@ class Replaying:
             _print_json(outcome_json(outcome, self._shown(recorded, new=False), self._shown(new, new=True)))
         elif self.verbose:
             for line in outcome_lines(outcome, color=self.color):
-                echo(line)
+                echo(line, wait=True)
             flush()
 
     def _shown(self, body: Body | None, *, new: bool) -> Any:
@@ -313,20 +313,20 @@ class Replaying:
             _print_json(summary_json(self.results, planned))
             return
         if self.results.apis:
-            echo("")
+            echo("", wait=True)
             self._print_table(api_table(self.results))
         if self.results.groups:
-            echo("")
+            echo("", wait=True)
             self._print_table(difference_table(self.results))
-        echo("")
+        echo("", wait=True)
         for sentence in closing_sentences(self.results, planned):
-            echo(sentence)
+            echo(sentence, wait=True)
         flush()
 
     def _print_table(self, table: Table) -> None:
         width = shutil.get_terminal_size().columns if self.terminal else None
         for line in table.lines(width, self.limit, color=self.color):
-            echo(line)
+            echo(line, wait=True)
 
 
 def _allowed(texts: Iterable[str]) -> frozenset[int]:
@@ -349,7 +349,4 @@ def _telling_of_nodes(capture: Capture, reader: ExchangeReader) -> Iterator[Exch
 
 
 def _print_json(shape: dict[str, Any]) -> None:
-    import msgspec
-
-    sys.stdout.write(msgspec.json.encode(shape).decode() + "\n")
-    sys.stdout.flush()
+    echo_json(shape)

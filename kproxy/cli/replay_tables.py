@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import click
 import msgspec
 
 from captures.analysis.percentiles import Percentiles
 from captures.meaning.words import clipped, counted
 from captures.names import Names
+from kproxy.cli.printing import style
 from kproxy.cli.tables import Column, Row, Table
 from kproxy.cli.times import milliseconds, span
 from kproxy.replay.comparing import HAS_TO_DIFFER
@@ -99,17 +99,17 @@ def outcome_lines(outcome: Outcome, *, color: bool) -> Iterator[str]:
     if outcome.sent_version != outcome.version:
         version += f" as v{outcome.sent_version}"
     head = f"{outcome.number}  {outcome.api} {version}  {outcome.asked}".rstrip()
-    yield click.style(head, bold=True) if color else head
+    yield style(head, bold=True) if color else head
     if outcome.comparable or outcome.recorded:
         yield f"    recorded {_latency(outcome.recorded_latency)}  {outcome.recorded}".rstrip()
     if outcome.failure:
         line = f"    new      {outcome.failure}"
-        yield click.style(line, fg=_TROUBLE) if color else line
+        yield style(line, fg=_TROUBLE) if color else line
     elif outcome.latency is not None:
         yield f"    new      {_latency(outcome.latency)}  {outcome.new}".rstrip()
     for each in outcome.differences:
         line = f"    {each.path}: {_shown(each.recorded)} → {_shown(each.new)}"
-        yield click.style(line, fg=_ODD) if color else line
+        yield style(line, fg=_ODD) if color else line
 
 
 def _latency(latency: int | None) -> str:

@@ -11,6 +11,7 @@ import click
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
 from kproxy.cli.options import utc_option
 from kproxy.cli.output import refuse_to_overwrite, replacing
+from kproxy.cli.printing import echo
 
 _NAME = "report.html"
 _BEGINNING = 4096
@@ -46,7 +47,7 @@ def report(folder: Path, output: str | None, title: str | None, opened: bool, fo
         with replacing(wanted) as file:
             file.write(text.encode())
         if wanted != "-":
-            click.echo(f"The report is in {wanted}.", err=True)
+            echo(f"The report is in {wanted}.", err=True)
             if opened:
                 click.launch(Path(wanted).resolve().as_uri())
 
@@ -58,7 +59,7 @@ def _page(folder: Path, title: str | None, *, utc: bool) -> str:
     try:
         return report(folder, title=title, zone=UTC if utc else None)
     except (DuckdbMissing, ReportError) as error:
-        click.echo(f"kproxy: {error}", err=True)
+        echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
 
 

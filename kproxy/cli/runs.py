@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kproxy.cli.common import EXIT_UNREADABLE
+from kproxy.cli.printing import echo, echo_error
 
 if TYPE_CHECKING:
     from kproxy.proxy.run_folder import Run
@@ -51,7 +52,7 @@ def the_run(name: str | None) -> Run:
         return runs[0]
     if not runs:
         what = "no proxy of yours is running: kproxy proxy starts one" if name is None else _unknown(name)
-        click.echo(f"kproxy: {what}", err=True)
+        echo(f"kproxy: {what}", err=True)
         sys.exit(EXIT_UNREADABLE)
     listed = "\n".join(f"  --run {run.port or run.pid}  {_about(run)}" for run in runs)
     raise click.UsageError(f"several proxies are running, say which one is meant:\n{listed}")
@@ -76,15 +77,13 @@ def told_errors() -> Iterator[None]:
     try:
         yield
     except CommandError as error:
-        click.echo(f"kproxy: {error}", err=True)
+        echo_error(str(error))
     except ClosedError as error:
-        click.echo(f"kproxy: {error}: it may have ended", err=True)
+        echo(f"kproxy: {error}: it may have ended", err=True)
     except TimeoutError:
-        click.echo("kproxy: the proxy does not answer", err=True)
+        echo("kproxy: the proxy does not answer", err=True)
     except (ConnectionRefusedError, FileNotFoundError):
-        click.echo(
-            "kproxy: the proxy does not listen on its control socket: it may just begin or end", err=True
-        )
+        echo("kproxy: the proxy does not listen on its control socket: it may just begin or end", err=True)
     else:
         return
     sys.exit(EXIT_UNREADABLE)

@@ -13,6 +13,8 @@ from itertools import chain, islice
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kproxy.cli.printing import echo, echo_lines, json_output
+
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.faults import Faults
@@ -103,7 +105,7 @@ class Showing:
     def _print_json(self, exchanges: Iterable[Exchange], faults: Faults) -> None:
         from captures.export.jsonlines import write_json_lines
 
-        write_json_lines(exchanges, sys.stdout.buffer, text=self.text, faults=faults)
+        write_json_lines(exchanges, json_output(), text=self.text, faults=faults)
 
     def _print_lines(self, exchanges: Iterator[Exchange], faults: Faults, *, live: bool) -> None:
         from kproxy.cli.lines import Lines
@@ -114,25 +116,16 @@ class Showing:
         sample = list(islice(exchanges, 1 if live else _SAMPLE))
         lines.fit(sample, more=live)
         if sample:
-            echo(lines.header(sample[0].time))
+            echo(lines.header(sample[0].time), wait=True)
         for exchange in chain(sample, exchanges):
             try:
-                echo(lines.line(exchange))
+                echo(lines.line(exchange), wait=True)
                 if self.verbose:
-                    for line in exchange_tree(exchange, color=self.color):
-                        echo(line)
+                    echo_lines(
+                        faults.whole(exchange_tree(exchange, color=self.color), SHOWING, exchange.number)
+                    )
             except Exception as error:
                 faults.note(error, SHOWING, exchange.number)
-
-
-def echo(line: str) -> None:
-    """Print a line to standard output, where it may wait for others."""
-    sys.stdout.write(f"{line}\n")
-
-
-def flush() -> None:
-    """Let what was printed be seen."""
-    sys.stdout.flush()
 
 
 @contextmanager

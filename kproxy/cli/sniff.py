@@ -18,6 +18,7 @@ from kproxy.cli.common import EXIT_UNREADABLE, early_ends
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
 from kproxy.cli.output import refuse_to_overwrite
+from kproxy.cli.printing import echo
 from kproxy.cli.ui import config_option, no_ui_option
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def sniff(
     except CaptureFilterError as error:
         raise click.UsageError(str(error)) from None
     except (DeviceError, PrivilegeError) as error:
-        click.echo(f"kproxy: {error}", err=True)
+        echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
 
     from kproxy.cli.sniffing import Sniffing
@@ -201,7 +202,7 @@ def _list_interfaces() -> None:
 
     for number, interface in enumerate(interfaces(), 1):
         about = f"  ({interface.about})" if interface.about else ""
-        click.echo(f"{number}. {interface.name}{about}")
+        echo(f"{number}. {interface.name}{about}")
 
 
 def _settings(
@@ -288,12 +289,12 @@ def _device(settings: Settings) -> Device:
     try:
         device = open_device(settings)
     except NotPermittedError as error:
-        click.echo(
-            f"kproxy: {error}\n{advice(settings.interface, settings.expression, _command())}", err=True
-        )
+        echo(f"kproxy: {error}", err=True)
+        for line in advice(settings.interface, settings.expression, _command()).splitlines():
+            echo(line, err=True)
         sys.exit(EXIT_UNREADABLE)
     if device.warning:
-        click.echo(f"kproxy: {settings.interface}: {device.warning}", err=True)
+        echo(f"kproxy: {settings.interface}: {device.warning}", err=True)
     return device
 
 

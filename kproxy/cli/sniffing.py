@@ -25,7 +25,8 @@ from captures.live.sniffer import Sniffer, Taken
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
 from kproxy.cli.notices import notice
-from kproxy.cli.showing import ended_by_signals, flush
+from kproxy.cli.printing import echo, echo_counter, flush
+from kproxy.cli.showing import ended_by_signals
 from kproxy.cli.sizes import LEAST_SPOOL, Size
 from kproxy.cli.ui import opens_ui, printing_options, run_ui
 from kproxy.cli.watching import Watching
@@ -139,9 +140,9 @@ class Sniffing:
         while self._sniffer.running:
             self._sniffer.join(_COUNTER_SECONDS)
             if terminal:
-                click.echo(f"\r{self._sniffer.taken.captured:,} packets", nl=False, err=True)
+                echo_counter(f"{self._sniffer.taken.captured:,} packets")
         if terminal:
-            click.echo("\r", nl=False, err=True)
+            echo_counter("")
         self._end()
         return True
 
@@ -190,7 +191,7 @@ class Sniffing:
             self._recorder.close()
         if self._sniffer.failure:
             notice(self._sniffer.failure)
-        click.echo(counts_line(self._sniffer.taken), err=True)
+        echo(counts_line(self._sniffer.taken), err=True)
 
 
 def _size(option: str, text: str) -> int:

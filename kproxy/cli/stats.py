@@ -10,6 +10,7 @@ import click
 from kproxy.cli.common import early_ends, filter_option, with_progress
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import color_option, reading_options, time_options, utc_option
+from kproxy.cli.printing import echo, echo_json, flush
 from kproxy.cli.reading import Reading, colored, conclude, tell_notes, terminal_width
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.times import clock, zone_name
@@ -151,7 +152,7 @@ class Stats:
             self._print_json(capture, tally, rows)
         else:
             self._print_tables(capture, tally, rows)
-        sys.stdout.flush()
+        flush()
 
     # ------------------------------------------------------------ adding up
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
@@ -200,7 +201,6 @@ class Stats:
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges))
 
     def _print_json(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
-        import msgspec
 
         from captures.exchanges import rfc3339
 
@@ -224,7 +224,7 @@ class Stats:
         for table in self.tables:
             name, rows = made[table]
             shape[name] = rows()
-        sys.stdout.buffer.write(msgspec.json.encode(shape) + b"\n")
+        echo_json(shape, wait=True)
 
     def _names_met(self, capture: Capture) -> dict[str, list[str]]:
         """Return the names of addresses in the capture, of those that have any."""
@@ -240,18 +240,19 @@ class Stats:
         limit = None if self.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
         if not self.quick:
             zone = self.reading.zone
-            click.echo(tally.sentence(capture))
+            echo(tally.sentence(capture))
             if tally.first is not None:
                 begin, end = clock(tally.first, zone), clock(tally.last, zone)
-                click.echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
+                echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
         for name in self.tables:
             table = self._table(name, connections)
             if table.rows:
-                click.echo()
+                echo()
                 for line in table.lines(width, limit, color=self.color):
-                    click.echo(line)
+                    echo(line)
             elif not self.overview:
-                click.echo(f"\n{table.title}: none")
+                echo()
+                echo(f"{table.title}: none")
 
     def _table(self, name: str, connections: list[ConnectionRow]) -> Table:
         from kproxy.cli import stats_tables as tables

@@ -1,7 +1,8 @@
 """Tables in text: aligned columns that fit the terminal.
 
 On a terminal, texts are cut where there is no room, then the least important columns are left out, and what would be
-empty all the way down is not shown. In a pipe nothing is cut.
+empty all the way down is not shown. In a pipe nothing is cut but what is endless. Cells hold names from the wire, so
+they are made printable before they are measured.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import click
+from kproxy.cli.printing import style
 
 GAP = "  "
 INDENT = "  "
@@ -46,6 +47,13 @@ class Row:
     below: list[str] = field(default_factory=list)
     color: str | None = None
 
+    def printable(self) -> Row:
+        """Return the row with its cells as they are printed."""
+        from captures.meaning import words
+
+        cells, *more = ([words.line(cell) for cell in cells] for cells in (self.cells, *self.more))
+        return Row(cells, more, self.below, self.color)
+
 
 @dataclass(slots=True)
 class Table:
@@ -65,21 +73,23 @@ class Table:
         :param width: columns of the terminal, or None for a pipe
         :param limit: rows shown at most, or None for all
         """
-        title = click.style(self.title, bold=True) if color else self.title
-        about = _cut(self.about, None if width is None else width - len(self.title) - len(GAP))
-        yield f"{title}{GAP}{click.style(about, dim=True) if color else about}" if about else title
-        shown = self.rows[:limit]
+        from captures.meaning import words
+
+        title = style(self.title, bold=True) if color else self.title
+        about = _cut(words.line(self.about), None if width is None else width - len(self.title) - len(GAP))
+        yield f"{title}{GAP}{style(about, dim=True) if color else about}" if about else title
+        shown = [row.printable() for row in self.rows[:limit]]
         kept, widths = self._fit(shown, None if width is None else width - len(INDENT))
         head = self._line([column.title for column in self.columns], kept, widths)
-        yield click.style(head, dim=True) if color else head
+        yield style(head, dim=True) if color else head
         for row in shown:
             line = self._line(row.cells, kept, widths)
-            yield click.style(line, fg=row.color) if color and row.color else line
+            yield style(line, fg=row.color) if color and row.color else line
             for cells in row.more:
                 yield self._line(cells, kept, widths)
             for text in row.below:
                 for part in _wrapped(text, width):
-                    yield click.style(part, dim=True) if color else part
+                    yield style(part, dim=True) if color else part
         if len(self.rows) > len(shown):
             yield f"{INDENT}… {len(self.rows) - len(shown):,} more, --all shows them"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import click
-
 from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors.frames import DECOMPRESSED, Body, trace_body
 from dissectors.trace import Node
 from kproxy.cli.interventions import Changes, Side
+from kproxy.cli.printing import style
 from kproxy.cli.values import advice_on, has_parts, parts_of, short
 
 INDENT = "  "
@@ -27,7 +26,7 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
     for side, body, token in sides:
         changes = Changes(exchange, side, short)
         if body is not None:
-            yield f"{INDENT}{click.style(side, bold=True) if color else side}{_about(body)}"
+            yield f"{INDENT}{style(side, bold=True) if color else side}{_about(body)}"
             known = _Known(exchange.annotations.decoded, set(exchange.annotations.masked), changes)
             yield from _values(body.value, side, 2, known)
         elif token is not None:
@@ -36,7 +35,7 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
         for line in changes.lines():
             yield f"{INDENT * 2}{line}"
     for line in problem_lines(exchange):
-        yield click.style(f"{INDENT}{line}", fg="magenta") if color else f"{INDENT}{line}"
+        yield style(f"{INDENT}{line}", fg="magenta") if color else f"{INDENT}{line}"
 
 
 def comment_lines(exchange: Exchange) -> Iterator[str]:

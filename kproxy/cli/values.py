@@ -8,6 +8,7 @@ from typing import Any
 from captures.meaning import words
 from dissectors.domains import ERROR_CODE
 from dissectors.error_codes import BY_CODE
+from dissectors.printable import is_printable
 from dissectors.schema import Field
 
 MAX_TEXT = 160
@@ -53,7 +54,7 @@ def _text_of(data: bytes, *, cut: bool) -> str | None:
         if not cut or error.reason != "unexpected end of data":
             return None
         text = data[: error.start].decode()
-    return text if text.isprintable() else None
+    return text if is_printable(text) else None
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Any]]:

@@ -11,8 +11,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.filters.live import LiveFilter
 from captures.live.capture import GrowingCapture
@@ -22,9 +20,10 @@ from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.cli.common import filter_option, keylog_option, names_of
 from kproxy.cli.lines import request_text, response_text
+from kproxy.cli.printing import echo, flush
 from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import Showing, flush
+from kproxy.cli.showing import Showing
 from kproxy.cli.summary import Tally, notes
 
 if TYPE_CHECKING:
@@ -161,14 +160,14 @@ class Watching:
         :param before_closing: called between the two
         """
         for note in notes(capture):
-            click.echo(f"kproxy: {note}", err=True)
+            echo(f"kproxy: {note}", err=True)
         before_closing()
         if self._diagnosis is not None:
             self._diagnosis.conclude()
         tell_faults(capture)
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json
-            click.echo(tally.sentence(capture), err=not to_terminal)
+            echo(tally.sentence(capture), err=not to_terminal)
         return tally.clean(capture)
 
 

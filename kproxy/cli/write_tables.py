@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import click
 
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option
+from kproxy.cli.printing import echo, echo_json
 from kproxy.cli.showing import ended_by_signals
 from kproxy.cli.sizes import Size
 
@@ -53,8 +54,8 @@ def _list_tables(context: click.Context, _: click.Parameter, wanted: bool) -> No
 
     for name, table in TABLES.items():
         request = "" if name in USUAL else " (only with --table)"
-        click.echo(f"{name}{request}: {table.about}")
-        click.echo(f"    {', '.join(column.name for column in table.columns)}")
+        echo(f"{name}{request}: {table.about}")
+        echo(f"    {', '.join(column.name for column in table.columns)}")
     context.exit()
 
 
@@ -229,34 +230,32 @@ class WriteTables:
         """Write the tables, and say what came of it; return the exit code."""
         from captures.spark.errors import expected, plain
 
-        click.echo(f"kproxy: {self.choice.why}", err=True)
+        echo(f"kproxy: {self.choice.why}", err=True)
         logging.getLogger().addHandler(logging.NullHandler())  # py4j logs Ctrl-C with a traceback
         try:
             with stopped_by_signals(), StageBars() as progress:
                 summary = self.choice.engine(self.paths, self.output, self.options, progress)
         except KeyboardInterrupt:
-            click.echo(f"kproxy: stopped: nothing of this run is in {self.output}", err=True)
+            echo(f"kproxy: stopped: nothing of this run is in {self.output}", err=True)
             return EXIT_UNREADABLE
         except Exception as error:
             if not expected(error):
                 raise
-            click.echo(f"kproxy: {plain(error)}", err=True)
+            echo(f"kproxy: {plain(error)}", err=True)
             return EXIT_UNREADABLE
         self._print(summary)
         for line in summary.faults.told:
-            click.echo(f"kproxy: {line}", err=True)
+            echo(f"kproxy: {line}", err=True)
         if summary.nothing_read:
             return EXIT_UNREADABLE
         return 0 if summary.clean else EXIT_INCOMPLETE
 
     def _print(self, summary: TablesSummary) -> None:
         if self.as_json:
-            import msgspec
-
-            click.echo(msgspec.json.encode(summary.to_json()).decode())
+            echo_json(summary.to_json())
             return
         for line in summary.lines():
-            click.echo(line)
+            echo(line)
 
 
 def _check_together(*groups: Mapping[str, object]) -> None:

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dissectors.printable import printable
+
 _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\", "'": r"\'", "!": r"\x21"}
 
 
@@ -31,7 +33,7 @@ def _escaped(character: str) -> str:
 
 def comment(text: str) -> str:
     """Return a comment line: nothing in it can end the line, or drive a terminal."""
-    return f"# {''.join(each if each.isprintable() else '�' for each in text)}"
+    return f"# {printable(text)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,56 +3,24 @@
 Names, keys and values are chosen by whoever sends them. Control characters and escape sequences could drive the
 terminal, bidirectional controls could reorder what stands beside them, zero-width characters could hide, and markup
 could style what is no markup. So nothing from a capture is handed to Textual but as content or segments made of what
-:func:`clean` leaves. Characters of two cells, such as CJK, are kept and counted as two.
+:func:`~dissectors.printable.printable` leaves. Characters of two cells, such as CJK, are kept and counted as two.
 
 Terminals that reorder right-to-left text are told not to as long as the UI runs (:data:`EXPLICIT_DIRECTION`).
 """
 
 from __future__ import annotations
 
-import unicodedata
 from functools import lru_cache
 
 from rich.cells import cell_len
 from textual.content import Content
 
-REPLACEMENT = "�"
-"""Stands for a character that is not shown."""
-ELLIPSIS = "…"
+from dissectors.printable import ELLIPSIS, printable
 
 EXPLICIT_DIRECTION = "\x1b[8l"
 """Tells a terminal to show characters in the order in which they come (ECMA-48 BDSM)."""
 IMPLICIT_DIRECTION = "\x1b[8h"
 """Tells it to reorder right-to-left text again, the usual state."""
-
-_MOST_MARKS = 2
-_VARIATION = range(0xFE00, 0xFE10)
-
-
-def clean(text: str) -> str:
-    """Return text with every character replaced that is not visible, or whose width is not certain.
-
-    These are controls, format characters (bidirectional controls and joiners are among them), line ends, surrogates,
-    unassigned and private characters, variation selectors, and combining marks without a base or piled up on one.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    out: list[str] = []
-    marks = _MOST_MARKS  # none without a base
-    for character in text:
-        if not character.isprintable() or ord(character) in _VARIATION:
-            out.append(REPLACEMENT)
-            marks = _MOST_MARKS
-        elif unicodedata.category(character) in ("Mn", "Me"):
-            marks += 1
-            if marks <= _MOST_MARKS:
-                out.append(character)
-            elif len(out) == 0 or out[-1] != REPLACEMENT:
-                out.append(REPLACEMENT)
-        else:
-            out.append(character)
-            marks = 0
-    return "".join(out)
 
 
 def width(text: str) -> int:
@@ -68,7 +36,7 @@ def fit(text: str, room: int, *, right: bool = False) -> str:
     """
     if room <= 0:
         return ""
-    text = clean(text)
+    text = printable(text)
     taken = width(text)
     if taken > room:
         text = cut(text, room)
@@ -96,4 +64,4 @@ def cut(text: str, room: int) -> str:
 
 def plain(text: str) -> Content:
     """Return text from the wire as content that is shown as it is: nothing in it is markup."""
-    return Content(clean(text))
+    return Content(printable(text))

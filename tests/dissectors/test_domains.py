@@ -1,8 +1,8 @@
-"""Names of values, checked against kafka-python's enums, the reference and known facts."""
+"""Names of values, checked against kafka-python's enums, Kafka's message definitions and known facts."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 import pytest
@@ -21,10 +21,12 @@ from kafka.admin import (
     UpdateFeatureType,
 )
 
-from dissectors import domains
+from dissectors import domains, schema
 from dissectors.domains import DOMAINS, METADATA_VERSION, Domain, FlagDomain, feature_level_name
 from dissectors.error_codes import BY_CODE
-from tests.reference import needs_reference, protocol_dir
+from tests.definitions import facts
+from tests.definitions.declared import declaration
+from tests.definitions.layouts import Field, flat, in_snake_case
 
 PLAIN = [domain for domain in DOMAINS.values() if not isinstance(domain, FlagDomain)]
 
@@ -186,29 +188,44 @@ def test_feature_levels_depend_on_the_feature() -> None:
     assert sorted(METADATA_VERSION.values) == list(range(1, 34))
 
 
-# Where a message definition itself lists values, as in "0:Available,2:Acked" or "1=SOURCE, 2=PROCESSOR".
-LISTED = {
-    ("ShareFetchRequest", "ShareAcquireMode"): domains.SHARE_ACQUIRE_MODE,
-    ("ShareFetchRequest", "AcknowledgeTypes"): domains.ACKNOWLEDGE_TYPE,
-    ("DescribeClientQuotasRequest", "MatchType"): domains.QUOTA_MATCH_TYPE,
-    ("DescribeClusterRequest", "EndpointType"): domains.ENDPOINT_TYPE,
-    ("StreamsGroupDescribeResponse", "NodeType"): domains.STREAMS_NODE_TYPE,
-    ("StreamsGroupDescribeResponse", "TopologyDescriptionStatus"): domains.TOPOLOGY_DESCRIPTION_STATUS,
-}
+# "0/1 = legacy (TV0/TV1), 2 = TV2 etc." is prose, no list
+PROSE = {"WriteTxnMarkersRequest.markers.transaction_version"}
+SYNONYMS = {"Acked": "ACKNOWLEDGED"}  # RecordState.java
 
 
-@needs_reference
-@pytest.mark.parametrize(("message", "field"), LISTED)
-def test_agrees_with_the_message_definition(message: str, field: str) -> None:
-    text = (protocol_dir() / "json-latest" / "clients" / f"{message}.json").read_text(encoding="utf-8")
-    about = re.search(rf'"name": "{field}"[^{{}}]*?"about": "(.*)"', text)
-    assert about is not None
-    listed = re.findall(r"(\d) ?[=:] ?([A-Za-z_-]+)", about[1])
-    assert len(listed) >= 2
-    domain = LISTED[message, field]
-    for value, word in listed:
-        name = domain.name_of(int(value))
-        assert name is not None
+def listed() -> Iterator[tuple[str, Domain | None, Field]]:
+    """Where Kafka's description of a field lists values, as in "0:Available,2:Acked": path, our domain, their field."""
+    for theirs in facts.kept().messages.values():
+        newest = theirs.layouts[max(theirs.layouts)][-1]
+        for path, field in flat(in_snake_case(newest.fields)):
+            if field.values:
+                ours, label = declaration(theirs), f"{theirs.name}.{path}"
+                assert ours is not None
+                *_, declared = declared_types(ours.fields, path.split("."))
+                if label not in PROSE:
+                    yield label, declared.domain, field
+
+
+def declared_types(fields: Sequence[schema.Field], path: list[str]) -> Iterator[schema.Type]:
+    """The types of the fields along a path, an array's elements behind the array."""
+    found = next(field for field in fields if field.name == path[0])
+    yield found.type
+    inner = found.type.element if isinstance(found.type, schema.Array) else found.type
+    yield inner
+    if path[1:]:
+        assert isinstance(inner, schema.Struct)
+        yield from declared_types(inner.fields, path[1:])
+
+
+@pytest.mark.parametrize(
+    ("path", "domain", "field"), listed(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_agrees_with_the_message_definition(path: str, domain: Domain | None, field: Field) -> None:
+    assert domain is not None, f"Kafka lists values of {path}: {field.values}"
+    for value, words in field.values:
+        name = domain.name_of(value)
+        assert name is not None, f"{path}: {value} = {words}"
         # "any specified name" is SPECIFIED, "brokers" is BROKER
-        stem = word.upper().replace("-", "_").removesuffix("S")
-        assert name.startswith(stem) or name in about[1].upper()
+        named = SYNONYMS.get(words, words).replace("-", "_")
+        stems = [word.upper().removesuffix("S") for word in named.split()]
+        assert name.upper().startswith(tuple(stems)), f"{path}: {value} = {words}, here {name}"

@@ -1,4 +1,4 @@
-"""The table of error codes against three others: the reference, kio's and kafka-python's."""
+"""The table of error codes against three others: Kafka's, kio's and kafka-python's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from dissectors.error_codes import BY_CODE, BY_NAME, ERRORS, FORMER_NAMES, KafkaError, error_name
-from tests.reference import needs_reference, protocol_table
+from tests.definitions import facts
 
 # Names that kafka-python 3.0.12 has to itself (kafka/errors.py); it also uses some former ones of Kafka.
 KAFKA_PYTHON_NAMES = {
@@ -34,8 +34,7 @@ def words(text: str) -> str:
 
 
 def test_codes_are_complete_and_in_order() -> None:
-    # Errors.java of the 4.4 branch: UNKNOWN_SERVER_ERROR(-1) to CONTROLLER_ID_NOT_REGISTERED(136), no gap
-    assert [error.code for error in ERRORS] == list(range(-1, 137))
+    assert [error.code for error in ERRORS] == list(range(-1, len(ERRORS) - 1))
 
 
 def test_names_and_advice_are_unique() -> None:
@@ -100,36 +99,31 @@ def test_names_equal_kafka_python(code: int, cls: type[kafka.errors.BrokerRespon
         assert BY_NAME[cls.message].code == code
 
 
-@needs_reference
-def test_equals_the_reference_table() -> None:
-    rows = protocol_table("errors.tsv")
-    assert len(rows) == len(ERRORS)
-    for row, error in zip(rows, ERRORS, strict=True):
-        since = row["since"].replace("4.4-branch-20260821", "4.4.0")
-        assert (str(error.code), error.name, str(error.retriable).lower(), error.since) == (
-            row["code"],
-            row["name"],
-            row["retriable"],
-            since,
-        )
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)
+def test_equals_kafkas_table(error: KafkaError) -> None:
+    theirs = facts.kept().errors[error.code]
+    assert (error.name, error.retriable) == (theirs.name, theirs.retriable)
+    # of 0.8.1 there are no sources to make the facts from
+    assert error.since == theirs.since or (error.since, theirs.since) == ("0.8.1", "0.8.2.0")
 
 
-@needs_reference
-def test_advice_is_not_kafkas_message() -> None:
-    for row in protocol_table("errors.tsv"):
-        message = words(row["message"])
-        if not message:
-            continue
-        advice = words(BY_CODE[int(row["code"])].advice)
-        assert message not in advice
-        assert advice not in message
+def test_no_code_of_kafka_is_missing() -> None:
+    assert facts.kept().errors.keys() == BY_CODE.keys()
 
 
-@needs_reference
-def test_former_names_equal_the_reference_table() -> None:
-    former = {
-        name: int(row["code"])
-        for row in protocol_table("errors.tsv")
-        for name in re.findall(r"\b[A-Z][A-Z_]+(?=@)", row["previous_names"])
-    }
+def test_former_names_are_kafkas() -> None:
+    former = {name: error.code for error in facts.kept().errors.values() for name in error.former_names}
     assert former == FORMER_NAMES
+
+
+@pytest.mark.parametrize(
+    ("code", "cls"),
+    [(code, cls) for code, cls in kafka_python_errors().items() if code and cls.description],
+    ids=str,
+)
+def test_advice_is_not_kafkas_message(code: int, cls: type[kafka.errors.BrokerResponseError]) -> None:
+    """kafka-python has Kafka's texts."""
+    message, advice = words(cls.description), words(BY_CODE[code].advice)
+    assert message
+    assert message not in advice
+    assert advice not in message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dissectors import apis
 from dissectors.knowledge import Knowledge
 
 ORDERS = "nGfIcYojRze9Kr97Z6hsvg"
@@ -73,6 +74,6 @@ def test_the_mechanism_belongs_to_its_connection() -> None:
 
 def test_partial_bodies_are_survived() -> None:
     knowledge = Knowledge()
-    for key in range(95):
+    for key in range(len(apis.NAMES)):
         knowledge.observe(1, key, None, None)
         knowledge.observe(1, key, {}, {"topics": None, "responses": None, "groups": None})

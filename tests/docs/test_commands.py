@@ -37,7 +37,7 @@ NOT_RUN = {
     r"^kproxy \w+ .?(s3|hdfs|https)://": "takes a network",
     r"^kproxy .*(--follow|-F)\b": "goes on until Ctrl-C",
     r"^python3 -m venv ": "takes a package index; the gate runs these lines",
-    r"^(pipx|uv|pip) |^python -m build|^~/kproxy/bin/pip ": "takes a package index",
+    r"^(pipx|uv|(\.venv/bin/)?pip) |^python -m build|^~/kproxy/bin/pip ": "takes a package index",
     r"^~/kproxy/bin/kproxy sniff": "takes the privilege to capture",
     r"^EXTRAS=|^/opt/kproxy|^apt-get |^useradd ": "the container recipe: tests/packaging/test_container.py",
     r"^python -m fuzz ": "goes on for its time, with atheris; tests/fuzz runs its targets without",

@@ -13,6 +13,7 @@ from captures.meaning import ErrorFound, Names, words
 from captures.meaning import exchange as exchange_meaning
 from captures.meaning.exchange import Body
 from dissectors.error_codes import error_name
+from dissectors.printable import printable
 
 NS = 1_000_000_000
 MS = 1_000_000
@@ -149,9 +150,7 @@ def replica_of(exchange: Exchange) -> int:
 
 def plain(text: str) -> str:
     """Return a text on one line that may be shown anywhere: names in it come from the wire, and may be endless."""
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 1]}…"
-    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+    return printable(text, _LONGEST)
 
 
 def together(parts: Iterable[Occurrences]) -> Occurrences:

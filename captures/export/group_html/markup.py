@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from dissectors.printable import printable
+
 _VOID = frozenset({"meta", "br"})
 
 
@@ -37,9 +39,7 @@ def together(*parts: str | Markup) -> Markup:
 
 def escaped(text: str) -> Markup:
     """Return text as markup that says it; what cannot be printed, or turns the direction of writing, is marked."""
-    return Markup(
-        escape("".join([each if each.isprintable() or each == "\n" else "\ufffd" for each in text]))
-    )
+    return Markup(escape("\n".join(map(printable, text.split("\n")))))
 
 
 def table(

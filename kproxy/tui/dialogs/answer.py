@@ -10,10 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from dissectors.printable import printable
 from kproxy.cli.tables import Column
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.questions import AnswerLine
-from kproxy.tui.safe import clean
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Row
 
@@ -42,7 +42,7 @@ class AnswerDialog(Dialog[int | None]):
     def compose(self) -> ComposeResult:
         """Yield the lines."""
         with Vertical(classes="box") as box:
-            box.border_title = clean(self._title)
+            box.border_title = printable(self._title)
             box.border_subtitle = "enter: the exchange of the line, q: close"
             table = RowTable([Column("")], empty="There is nothing to tell.")
             table.set_rows(

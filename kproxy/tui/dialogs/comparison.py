@@ -13,12 +13,13 @@ from textual.content import Content
 from textual.widgets import Static
 
 from captures.meaning import words
+from dissectors.printable import printable
 from kproxy.cli.tables import Column
 from kproxy.cli.times import milliseconds
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.live.replaying import Answered
 from kproxy.tui.live.side_by_side import Line, Mark, side_by_side
-from kproxy.tui.safe import clean, plain
+from kproxy.tui.safe import plain
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
 
@@ -112,7 +113,7 @@ def _verdict_lines(answered: Answered) -> Iterator[Content]:
     outcome = answered.outcome
     cell = verdict(answered)
     yield Content.assemble(
-        (clean(cell.text), "bold"), clean(f"   sent to {outcome.broker}" if outcome.broker else "")
+        (printable(cell.text), "bold"), printable(f"   sent to {outcome.broker}" if outcome.broker else "")
     )
     version = f" as v{outcome.sent_version}" if outcome.sent_version != outcome.version else ""
     yield plain(f"recorded {milliseconds_cell(outcome.recorded_latency).text or '-'} ms  {outcome.recorded}")

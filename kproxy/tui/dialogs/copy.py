@@ -18,13 +18,14 @@ from textual.widgets.option_list import Option
 
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors.printable import printable
 from kproxy.cli.output import replacing
 from kproxy.copying import CannotCopyError, Context, Format, formats_of
 from kproxy.tui import clipboard
 from kproxy.tui.dialogs.ask import Prompt, confirmation
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.file_names import completions, problem_of
-from kproxy.tui.safe import clean, cut, plain
+from kproxy.tui.safe import cut, plain
 from kproxy.tui.session import Session
 from kproxy.tui.session.access import Access
 from kproxy.tui.session.engine import Priority
@@ -229,7 +230,7 @@ def preview(text: str) -> tuple[Content, bool]:
     most = _SHOWN_CHARACTERS if wrapped else _SHOWN_COLUMNS
     lines = text.split("\n", _SHOWN_LINES)
     more = [f"… {lines.pop().count(chr(10)) + 1:,} more lines"] if len(lines) > _SHOWN_LINES else []
-    shown = [cut(clean(line[: most + 1].expandtabs()), most) for line in lines]
+    shown = [cut(printable(line[: most + 1].expandtabs()), most) for line in lines]
     return Content("\n".join([*shown, *more])), wrapped
 
 

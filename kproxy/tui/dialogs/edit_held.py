@@ -17,6 +17,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static, Tab, Tabs, TextArea
 
+from dissectors.printable import printable
 from kproxy.cli.tables import Column
 from kproxy.tui.dialogs.base import Dialog, lines
 from kproxy.tui.live.editing import (
@@ -29,7 +30,6 @@ from kproxy.tui.live.editing import (
     differences_text,
 )
 from kproxy.tui.live.wording import held_words, left_words
-from kproxy.tui.safe import clean
 from kproxy.tui.session.published import Held
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
@@ -85,7 +85,7 @@ class EditHeld(Dialog[bytes | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
-            box.border_title = Content(clean(f"edit {held_words(self._held)}"))
+            box.border_title = Content(printable(f"edit {held_words(self._held)}"))
             box.border_subtitle = "enter: change   ctrl+t: fields/JSON   ctrl+s: send   escape: back"
             yield Static(id="left")
             yield Tabs(Tab("Fields", id=f"tab-{FIELDS}"), Tab("JSON", id=f"tab-{JSON}"))
@@ -155,9 +155,9 @@ class EditHeld(Dialog[bytes | None]):
     def _tell_about(self, leaf: Leaf, problem: str = "") -> None:
         about = self.query_one("#about", Static)
         if problem:
-            about.update(Content.styled(clean(f"✗ {problem}"), "$text-error"))
+            about.update(Content.styled(printable(f"✗ {problem}"), "$text-error"))
         else:
-            about.update(Content(clean(f"{leaf.path}  {leaf.kind}  {leaf.meaning}")))
+            about.update(Content(printable(f"{leaf.path}  {leaf.kind}  {leaf.meaning}")))
 
     @on(RowTable.RowEntered)
     def _field_entered(self, event: RowTable.RowEntered) -> None:
@@ -312,7 +312,7 @@ def _row(leaf: Leaf, changed: bool) -> Row:
 def _difference(path: str, before: str, after: str) -> Content:
     return Content.assemble(
         ("~ ", "$text-warning"),
-        (clean(path), "bold"),
-        f"  {clean(before)} → ",
-        (clean(after), "$text-warning"),
+        (printable(path), "bold"),
+        f"  {printable(before)} → ",
+        (printable(after), "$text-warning"),
     )

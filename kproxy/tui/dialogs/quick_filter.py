@@ -12,9 +12,10 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from dissectors.printable import printable
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.quick_filters import QuickFilter, Use, combined
-from kproxy.tui.safe import clean, cut, plain
+from kproxy.tui.safe import cut, plain
 
 _LONGEST_LABEL = 60
 
@@ -62,7 +63,7 @@ class QuickFilterDialog(Dialog[tuple[QuickFilter, Use] | None]):
                 "enter/o only  h hide  a also  r replace" if self._present else "enter/o only  h hide"
             )
             yield OptionList(
-                *(Option(Content(cut(clean(offer.label), _LONGEST_LABEL))) for offer in self._offers),
+                *(Option(Content(cut(printable(offer.label), _LONGEST_LABEL))) for offer in self._offers),
                 compact=True,
             )
             yield Static("", id="result")

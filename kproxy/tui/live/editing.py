@@ -21,12 +21,12 @@ from dissectors.annotate import Annotations, Annotator
 from dissectors.domains import Domain
 from dissectors.frames import SIZE_BYTES, decode_request
 from dissectors.knowledge import Knowledge
+from dissectors.printable import printable
 from dissectors.schema import Field
 from kproxy.cli.values import short
 from kproxy.proxy.rules import editing
 from kproxy.proxy.rules.errors import EditError
 from kproxy.proxy.verdicts import Frame, Peers
-from kproxy.tui.safe import clean
 from kproxy.tui.session.published import Held
 
 MOST_TEXT = 1 << 20
@@ -261,7 +261,7 @@ def _text(con: wire.WireType, value: Any) -> str:
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, str):
-        plain = value == value.strip() == clean(value) and value not in ("", "null") and value[0] != '"'
+        plain = value == value.strip() == printable(value) and value not in ("", "null") and value[0] != '"'
         return value if plain else _json_text(value)
     return str(value) if isinstance(value, int | float) else _json_text(value)
 
@@ -337,7 +337,7 @@ def _json_text(value: Any, indent: int | None = None) -> str:
 
 def _escaped(character: str) -> str:
     """Return a character of JSON, escaped where it would not be shown as it is."""
-    if character == "\n" or clean(character) == character:
+    if character == "\n" or printable(character) == character:
         return character
     code = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))

@@ -6,7 +6,8 @@ from rich.text import Text
 from textual.widget import Widget
 
 from captures.meaning import words
-from kproxy.tui.safe import clean, cut, width
+from dissectors.printable import printable
+from kproxy.tui.safe import cut, width
 from kproxy.tui.session import Status
 
 _GAP = "   "
@@ -24,7 +25,7 @@ class Headline(Widget):
 
     def __init__(self, title: str) -> None:
         super().__init__()
-        self._title = clean(title)
+        self._title = printable(title)
         self._status = Status()
         self._filter_off = ""
 
@@ -55,9 +56,9 @@ class Headline(Widget):
         if not status.finished and status.size:
             parts.append(f"reading {min(99, 100 * status.read // status.size)} %")
         if status.filter is not None:
-            parts.append(f"filter: {clean(status.filter.text)}")
+            parts.append(f"filter: {printable(status.filter.text)}")
         elif self._filter_off:
-            parts.append(f"filter off: {clean(self._filter_off)}")
+            parts.append(f"filter off: {printable(self._filter_off)}")
         if status.filtering is not None:
             parts.append(f"{status.filtering:.0%} looked at")
         if status.marked_only:

@@ -7,7 +7,8 @@ from time import monotonic
 from rich.text import Text
 from textual.widget import Widget
 
-from kproxy.tui.safe import clean, cut, width
+from dissectors.printable import printable
+from kproxy.tui.safe import cut, width
 
 _SECONDS = 6.0
 
@@ -31,7 +32,7 @@ class StatusLine(Widget):
 
     def tell(self, message: str) -> None:
         """Show a message for a while."""
-        self._message, self._until = clean(message), monotonic() + _SECONDS
+        self._message, self._until = printable(message), monotonic() + _SECONDS
         self.refresh()
         self.set_timer(_SECONDS + 0.1, self.refresh)
 
@@ -50,7 +51,7 @@ class StatusLine(Widget):
         right = "   ".join((*self._loud, *self._states))
         left = self._message if monotonic() < self._until else ""
         left = cut(left, max(room - min(width(right), room // 2) - 2, 0))
-        right = cut(clean(right), max(room - width(left) - 1, 0))
+        right = cut(printable(right), max(room - width(left) - 1, 0))
         line = Text(f"{left}{' ' * max(room - width(left) - width(right), 0)}{right}", no_wrap=True, end="")
         loud = "   ".join(self._loud)
         if loud:

@@ -18,12 +18,12 @@ from textual.widgets import Static
 
 from captures.filters.lexer import quoted
 from captures.meaning import words
+from dissectors.printable import printable
 from kproxy.cli.tables import Column
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.live.link import Link
 from kproxy.tui.live.state import SECOND, FaultRule, LiveState
 from kproxy.tui.live.wording import left_of, left_words, seconds, who
-from kproxy.tui.safe import clean
 from kproxy.tui.session import Session
 from kproxy.tui.session.published import Held
 from kproxy.tui.views.base import View
@@ -186,7 +186,7 @@ def applied_filter(rule: FaultRule) -> str:
 def state_content(state: LiveState) -> Content:
     """Return how a proxy stands, in a line or two."""
     if state.gone:
-        return Content.styled(clean(f"✗ {state.gone}; what was captured stays here"), "$text-error")
+        return Content.styled(printable(f"✗ {state.gone}; what was captured stays here"), "$text-error")
     parts = [
         "forwarding"
         if state.forwarding
@@ -199,12 +199,12 @@ def state_content(state: LiveState) -> Content:
             Content.styled(f"! {words.size(state.dropped)} dropped from the recording", "$text-warning")
         )
     if state.listeners:
-        parts.append(clean(f"listening on {state.listeners[0]}"))
+        parts.append(printable(f"listening on {state.listeners[0]}"))
     if not state.controls:
         parts.append(Content.styled("only looking (kproxy attach --control may do more)", "$text-muted"))
     lines = [Content("   ").join(map(_content, parts))]
     for side, wanted in state.hold_filters.items():
-        lines.append(Content.assemble(f"{side}s are held that fit: ", (clean(wanted), "bold")))
+        lines.append(Content.assemble(f"{side}s are held that fit: ", (printable(wanted), "bold")))
     if state.passed:
         lines.append(
             Content(f"{state.passed:,} fit and were not held: too many are, or their clients' time was over")

@@ -18,8 +18,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from dissectors.printable import printable
 from kproxy.cli.tables import Column
-from kproxy.tui.safe import clean
 from kproxy.tui.session.access import Access
 from kproxy.tui.session.engine import ClosedError
 from kproxy.tui.session.folding import F
@@ -72,7 +72,7 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
 
 
 def _styled(cell: AnyCell) -> Content:
-    return Content.styled(clean(text_of(cell)), _STYLES[role_of(cell)])
+    return Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)])
 
 
 class TableView(View, Generic[F]):
@@ -145,7 +145,7 @@ class TableView(View, Generic[F]):
 
     def show_detail(self, found: Detail | None) -> None:
         """Show what there is to say about the selected row."""
-        self._detail.border_title = Content("" if found is None else clean(found.title))
+        self._detail.border_title = Content("" if found is None else printable(found.title))
         self._text.update(Content("") if found is None else found.text)
         for place, table in enumerate(self._details):
             rows = () if found is None else found.tables[place]

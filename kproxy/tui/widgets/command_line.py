@@ -12,9 +12,9 @@ from textual.message import Message
 
 from captures.filters import Candidate, FilterError
 from captures.filters.errors import did_you_mean
+from dissectors.printable import printable
 from kproxy.tui.commands import BY_LINE, Command
 from kproxy.tui.history import History
-from kproxy.tui.safe import clean
 from kproxy.tui.widgets.filter_bar import SAVED
 from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity, Verdict, objection
@@ -133,7 +133,7 @@ def _files(text: str) -> list[Candidate]:
     return [
         Candidate(name, kind, doc, start)
         for name, kind, doc in sorted(found)[:_MOST_FILES]
-        if clean(name) == name
+        if printable(name) == name
     ]
 
 

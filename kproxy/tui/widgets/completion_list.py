@@ -10,7 +10,8 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from captures.filters import Candidate
-from kproxy.tui.safe import clean, fit, width
+from dissectors.printable import printable
+from kproxy.tui.safe import fit, width
 
 MOST_OFFERED = 200
 """Candidates; who does not find theirs among these types on."""
@@ -87,9 +88,9 @@ class CompletionList(OptionList, can_focus=False):
             self.close()
             return
         shown = candidates[:MOST_OFFERED]
-        texts = max(min(max(width(clean(one.text)) for one in shown), _LONGEST_TEXT), 1)
+        texts = max(min(max(width(printable(one.text)) for one in shown), _LONGEST_TEXT), 1)
         kinds = max(width(one.kind) for one in shown)
-        docs = max(width(clean(one.doc)) for one in shown)
+        docs = max(width(printable(one.doc)) for one in shown)
         around = 2 * len(_GAP) + _MARGIN
         self.candidates = shown
         self._wanted = max(texts + kinds + docs, len(_MORE)) + around

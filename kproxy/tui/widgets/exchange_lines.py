@@ -14,10 +14,11 @@ from rich.style import Style
 from textual.cache import LRUCache
 from textual.strip import Strip
 
+from dissectors.printable import printable
 from kproxy.tui.column_layout import Layout, Placed
 from kproxy.tui.columns import Clock, Column
 from kproxy.tui.columns import running as running_time
-from kproxy.tui.safe import clean, fit, width
+from kproxy.tui.safe import fit, width
 from kproxy.tui.session.published import Summary
 from kproxy.tui.states import COMMENTED, CURSOR, LOOKS, MARKED
 
@@ -138,7 +139,7 @@ class LinePainter:
         return Strip(_joined(runs), max(self.room, self.layout.width))
 
     def _measure(self, column: Column, text: str) -> None:
-        taken = len(text) if text.isascii() else width(clean(text))
+        taken = len(text) if text.isascii() else width(printable(text))
         if taken > self.longest.get(column.id, 0):
             self.longest[column.id] = taken
             self.outgrown = True

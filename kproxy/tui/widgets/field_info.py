@@ -6,6 +6,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from dissectors.printable import is_printable, printable
 from kproxy.cli.values import advice_on, short
 from kproxy.tui import safe
 from kproxy.tui.detail.lines import whole
@@ -53,15 +54,15 @@ def about(side: SideDetail, node: FieldNode) -> list[Content]:
     text = node.text(_IN_HEAD) if node.leaf and _is_short(node) else ""
     kind = "bold $text-error" if node.error else "bold"
     head = Content.assemble(
-        Content(safe.clean(f"{node.name} {text}".rstrip())).stylize("bold"),
-        Content(safe.clean(f"  {node.note}")).stylize(kind) if node.note and node.kind != "frame" else "",
+        Content(printable(f"{node.name} {text}".rstrip())).stylize("bold"),
+        Content(printable(f"  {node.note}")).stylize(kind) if node.note and node.kind != "frame" else "",
         _muted("  ".join(["", *filter(None, (node.kind, _place(side, node)))])),
     )
     found = [head]
     advice = advice_on(node.declared, node.value)
     found += [safe.plain(text) for text in (advice, node.doc) if text]
     if node.change:
-        found.append(Content(safe.clean(node.change.strip())).stylize("$text-warning"))
+        found.append(Content(printable(node.change.strip())).stylize("$text-warning"))
     domain = None if node.declared is None else node.declared.type.domain
     if domain is not None and domain.values and not advice:
         found.append(_muted(domain.doc))
@@ -81,7 +82,7 @@ def _value(node: FieldNode) -> list[Content]:
     if not node.leaf or not isinstance(node.value, str | bytes):
         return []
     text = whole(node.value, _MOST)
-    if isinstance(node.value, bytes) and not text.isprintable():
+    if isinstance(node.value, bytes) and not is_printable(text):
         text = short(node.value, _MOST)
     return [safe.plain(text)]
 
@@ -101,4 +102,4 @@ def _place(side: SideDetail, node: FieldNode) -> str:
 
 
 def _muted(text: str) -> Content:
-    return Content(safe.clean(text)).stylize("$text-muted")
+    return Content(printable(text)).stylize("$text-muted")

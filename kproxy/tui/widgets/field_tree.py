@@ -17,6 +17,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from dissectors.printable import printable
 from kproxy.tui import safe
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.detail.folding import Fold, Folding, Line
@@ -195,7 +196,7 @@ class FieldTree(SelectableLines, can_focus=True):
         room = self.scrollable_content_region.width
         if not self.lines:
             absent = self._detail.absent if self._detail is not None else ""
-            return [Segment(safe.cut(safe.clean(absent), room), self._style(Class.MUTED))]
+            return [Segment(safe.cut(printable(absent), room), self._style(Class.MUTED))]
         line = self.lines[y]
         pad = " " * (_INDENT * max(line.depth - 1, 0))
         if line.more:
@@ -206,7 +207,7 @@ class FieldTree(SelectableLines, can_focus=True):
             sign = _FOLDED if folded else _UNFOLDED
         found = []
         for text, kind in [(f"{pad}{sign}", Class.MUTED), *pieces(line.node, folded=folded)]:
-            shown = safe.cut(safe.clean(text), room)
+            shown = safe.cut(printable(text), room)
             found.append(Segment(shown, self._style(kind)))
             room -= safe.width(shown)
             if room <= 0:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from textual.message import Message
 
 from captures.filters import Candidate, Filter, FilterError, compile_filter, complete
+from dissectors.printable import printable
 from kproxy.tui.history import History
-from kproxy.tui.safe import clean
 from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity, Verdict, objection
 
@@ -156,7 +156,7 @@ class FilterBar(TypingLine):
         known = _Noting(self._met)
         offered = [*self._offers_of_saved(text, cursor), *self._complete(text, cursor, known)]
         # a value that cannot be seen as it is cannot be typed either
-        return [one for one in offered if clean(one.text) == one.text], known.missed
+        return [one for one in offered if printable(one.text) == one.text], known.missed
 
 
 class _Noting(Mapping[str, Sequence[str]]):

@@ -25,9 +25,10 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from dissectors.printable import printable
 from kproxy.cli.tables import GAP, Column, fitted
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.safe import clean, fit
+from kproxy.tui.safe import fit
 from kproxy.tui.widgets.selectable import SelectableLines
 from kproxy.tui.widgets.table_rows import INDENT, Line, Lines, Order, Role, Row, role_of, text_of
 
@@ -262,7 +263,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         elif place < len(self._lines):
             strip, at = self._line(place), place + 1
         elif y == 1:
-            strip, at = Strip([Segment(f" {clean(self.empty)}", self._style(Role.MUTED))]), 1
+            strip, at = Strip([Segment(f" {printable(self.empty)}", self._style(Role.MUTED))]), 1
         else:
             return Strip.blank(self.size.width, style)
         strip = self.selectable(strip, at)

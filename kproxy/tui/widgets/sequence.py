@@ -22,8 +22,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from captures.analysis.conversation import Kind, Outcome, Participant, Step
+from dissectors.printable import printable
 from kproxy.cli.times import clock
-from kproxy.tui.safe import clean, cut, fit, width
+from kproxy.tui.safe import cut, fit, width
 from kproxy.tui.widgets.sequence_lines import FoldKey, Line, LineKind
 
 HEADER = 3
@@ -333,7 +334,7 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
             every = every[y - 1 :: 2]
         text = ""
         for (participant, place), following in zip_longest(every, every[1:]):
-            said = clean(participant.name if y == 1 or self._staggered else _about(participant))
+            said = printable(participant.name if y == 1 or self._staggered else _about(participant))
             if alone and not participant.is_client:
                 # to the left of its lifeline
                 text += fit(said, max(place + 1 - width(text), 0), right=True)
@@ -359,10 +360,13 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
     def _parts(self, line: Line) -> list[tuple[str, str]]:
         """Return the texts of a line and their roles, from the first lifeline on."""
         if line.kind in (LineKind.EARLIER, LineKind.LATER):
-            return [(clean(line.text), "warning")]
+            return [(printable(line.text), "warning")]
         if line.kind in (LineKind.SILENCE, LineKind.LOOP):
             silent = line.kind is LineKind.SILENCE
-            lifelines, text = self._broken_lifelines if silent else self._lifelines, f" {clean(line.text)} "
+            lifelines, text = (
+                self._broken_lifelines if silent else self._lifelines,
+                f" {printable(line.text)} ",
+            )
             return [
                 (lifelines[:1], "muted"),
                 (text, "muted" if silent else "time"),
@@ -400,7 +404,7 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
         begin, end = max(low, left) - low, min(high, left + self._room - _LEFT) - low
         if end - begin < _LEAST_TEXT:
             begin, end = 0, high - low
-        text = f" {cut(clean(symbol + line.text), max(end - begin - 3, 1))} "
+        text = f" {cut(printable(symbol + line.text), max(end - begin - 3, 1))} "
         at = begin if rightwards else end - width(text)
         return f"{shaft[:at]}{text}{shaft[at + width(text) :]}"
 

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from captures.meaning import words
-from kproxy.tui.safe import clean, width
+from dissectors.printable import printable
+from kproxy.tui.safe import width
 
 MOST_WIDTH = 120
 """Cells; a column gets no more, however long its texts are."""
@@ -156,7 +157,7 @@ def role_of(cell: AnyCell) -> Role:
 
 def _width(cell: AnyCell) -> int:
     text = cell if isinstance(cell, str) else cell.text
-    size = len(text) if text.isascii() else width(clean(text[:MOST_WIDTH]))
+    size = len(text) if text.isascii() else width(printable(text[:MOST_WIDTH]))
     return min(size, MOST_WIDTH)
 
 

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Any
 
 from captures.filters import FilterError
-from kproxy.tui.safe import clean, cut, width
+from dissectors.printable import is_printable, printable
+from kproxy.tui.safe import cut, width
 
 
 class Validity(Enum):
@@ -58,7 +59,7 @@ def objection(error: FilterError, text: str, *, offset: int = 0) -> Verdict:
 
 def harmless(text: str) -> str:
     """Return a text as it is shown while it is typed: cleaned, with a character for each of its own."""
-    return text if text.isascii() and text.isprintable() else "".join(map(clean, text))
+    return text if is_printable(text) else "".join(map(printable, text))
 
 
 def told(verdict: Verdict, at: int, room: int) -> str:
@@ -67,7 +68,7 @@ def told(verdict: Verdict, at: int, room: int) -> str:
     :param at: column under the first character of the text; less than 0 if that is scrolled away
     :param room: columns
     """
-    message = clean(verdict.message)
+    message = printable(verdict.message)
     if verdict.usable:
         return cut(f"{' ' * max(at, 0)}{message}", room)
     begin = at + width(harmless(verdict.text[: verdict.position]))

@@ -80,7 +80,7 @@ def test_who_holds_an_endpoint_may_change() -> None:
 def test_names_are_fit_for_a_terminal() -> None:
     names = Names()
     names.hold("127.0.0.1", 41000, "\x1b[31mred[7]")
-    assert names.shown("127.0.0.1:41000") == "?[31mred[7]:41000"
+    assert names.shown("127.0.0.1:41000") == "�[31mred[7]:41000"
 
 
 def test_what_is_no_address_cannot_be_named() -> None:

@@ -11,8 +11,8 @@ from dissectors.embedded import INTERNAL_TOPICS, Embedded, cluster_metadata, int
 from dissectors.embedded.consumer_offsets import ConsumerGroupMemberMetadataValue
 from dissectors.embedded.consumer_protocol import ConsumerProtocolSubscription
 from dissectors.versioned import Versioned
+from tests.definitions import facts
 from tests.dissectors.values import Values
-from tests.reference import needs_reference, protocol_table
 
 
 def record(topic: str, key: str | bytes | None, value: str | bytes | None, *, show: bool = False) -> Embedded:
@@ -165,9 +165,7 @@ def test_every_metadata_record_in_every_version(topic: str) -> None:
             assert (found.problems, found.value["value"]) == ((), value)
 
 
-@needs_reference
 def test_no_record_type_is_missing() -> None:
-    """coverage.tsv lists every record of every release."""
     known = {
         (kind, message.name)
         for kind, tables in (("coordinator-key", 0), ("coordinator-value", 1))
@@ -178,9 +176,8 @@ def test_no_record_type_is_missing() -> None:
         ("metadata", message.name) for table in topics.METADATA_TOPICS.values() for message in table.values()
     }
     known.add(("metadata", "QuotaRecord"))
-    for row in protocol_table("coverage.tsv"):
-        if row["type"].startswith(("coordinator", "metadata")):
-            assert (row["type"], row["message"].removeprefix("Legacy")) in known
+    for record in facts.kept().of_kind("coordinator-key", "coordinator-value", "metadata"):
+        assert (record.kind, record.name.removeprefix("Legacy")) in known
 
 
 def test_unknown_types_and_versions_say_so() -> None:

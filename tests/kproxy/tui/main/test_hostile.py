@@ -12,8 +12,8 @@ from dissectors.apis import api
 from tests.captures.exchanges.talk import Talk, packets
 from tests.captures.packets.kit import pcap
 from tests.dissectors.conversation.streams import METADATA
+from tests.dissectors.test_printable import HOSTILE
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
-from tests.kproxy.tui.test_safe import HOSTILE
 
 NAMES = [
     *HOSTILE.values(),

@@ -1,0 +1,82 @@
+"""Foreign text made printable: what bytes of strangers say, fit for a terminal, a log or a text file.
+
+Names, keys and messages are chosen by whoever sends them. Control characters and escape sequences drive a terminal,
+line ends forge lines, bidirectional controls reorder what stands beside them, zero-width characters hide, and combining
+marks pile up over other lines. Whatever shows foreign text asks here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+REPLACEMENT = "�"
+"""Stands for a character that is not shown."""
+
+ELLIPSIS = "…"
+
+_MOST_MARKS = 2
+"""Combining marks on one character: more are there to hide something, or to make a mess."""
+
+# Variation selectors are marks to Unicode and printable to Python; what they do to the width is not certain.
+_VARIATION = range(0xFE00, 0xFE10)
+
+# Blocks with no combining mark and no variation selector in them, up to the end of what our own sentences and tables
+# need. Python's own test decides on each character inside them.
+_PLAIN = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u2bff]*")
+
+
+def is_printable(text: str) -> bool:
+    """Return whether :func:`printable` would leave the text as it is; quick for nearly all text."""
+    return text.isprintable() and (text.isascii() or bool(_PLAIN.fullmatch(text)) or _cleaned(text) == text)
+
+
+def printable(text: str, most: int = 0) -> str:
+    """Return text on one line, with every character replaced that is not visible, or whose width is not certain.
+
+    These are C0 and C1 controls, line ends, format characters (bidirectional controls and joiners among them), lone
+    surrogates, unassigned and private characters, variation selectors, and combining marks without a base or piled up
+    on one.
+
+    :param most: characters at most, the last of which is an ellipsis then; 0 for all
+    """
+    if most and len(text) > most:
+        text = f"{text[: most - 1]}{ELLIPSIS}"
+    if text.isprintable() and (text.isascii() or _PLAIN.fullmatch(text)):
+        return text
+    return _cleaned(text)
+
+
+def _cleaned(text: str) -> str:
+    out: list[str] = []
+    marks = _MOST_MARKS  # none without a base
+    for character in text:
+        if not character.isprintable() or ord(character) in _VARIATION:
+            out.append(REPLACEMENT)
+            marks = _MOST_MARKS
+        elif unicodedata.category(character) in ("Mn", "Me"):
+            marks += 1
+            if marks <= _MOST_MARKS:
+                out.append(character)
+            elif not out or out[-1] != REPLACEMENT:
+                out.append(REPLACEMENT)
+        else:
+            out.append(character)
+            marks = 0
+    return "".join(out)
+
+
+_NOT_ASCII = re.compile("[^\n -~]")
+
+
+def printable_json(text: str) -> str:
+    """Return JSON that says the same, with what is not visible written as ``\\uXXXX``; line ends stay."""
+    return text if text.isascii() and "\x7f" not in text else _NOT_ASCII.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if character.isprintable() and ord(character) not in _VARIATION:
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
