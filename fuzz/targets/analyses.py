@@ -49,7 +49,7 @@ from fuzz.target import Input, check
 from fuzz.targets import exchanges, packets
 from kproxy.writing import Layout, columns_of, packet_steps, write_exchanges
 
-LONGEST = 4096
+LONGEST = 16384
 SECONDS = 30
 
 _SOUGHT = (Sought(), Sought(topic="orders"), Sought(contains=b"a"), Sought(key=b""), Sought("orders", 0, 0))

@@ -29,7 +29,7 @@ from fuzz.target import Input, check
 from fuzz.targets import exchanges, packets
 from kproxy.cli import main
 
-LONGEST = 4096
+LONGEST = 16384
 SECONDS = 30
 
 _CAPTURE, _OUT = "CAPTURE", "OUT"

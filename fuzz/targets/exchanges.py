@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from captures.exchanges import ExchangeReader, open_capture
 from captures.faults import Faults
 from dissectors import apis, wire
+from dissectors.conversation.events import SIZE_BYTES
 from dissectors.errors import DecodeError
 from dissectors.headers import request_header_version, response_header_version
 from dissectors.schema import Message
@@ -31,7 +32,8 @@ UNANSWERED, SLOW = 0x80, 0x40
 """Bits of the third part of an exchange; what is below is the connection."""
 _CONNECTIONS = 3
 _MOST_EXCHANGES = 60
-_LONGEST_BODY = 1500
+_LONGEST_BODY, _LONGEST_NESTED = 1500, 6000
+_ENVELOPE = 58
 _HEAD = struct.Struct(">hhBB")
 
 VERSIONS = (-1, -2, -32768, 32767, 127, 128, 255, 256)
@@ -205,6 +207,8 @@ def mutate(data: bytes, other: bytes, rng: Random, choices: int) -> bytes:
 
 def _changed(said: Said, rng: Random) -> Said:
     match int(rng.random() * 10):
+        case 0 if rng.random() < 0.1:
+            return _nested(said, rng.choice((1, 2, 30, 500)))
         case 0:
             return said._replace(version=_version(said.key, rng))
         case 1:
@@ -220,6 +224,24 @@ def _changed(said: Said, rng: Random) -> Said:
             return said._replace(request=_other_body(said, rng, from_client=True))
         case _:
             return said._replace(response=_other_body(said, rng, from_client=False))
+
+
+def _nested(said: Said, times: int) -> Said:
+    """Return an exchange forwarded by a controller, which another has forwarded, and so on."""
+    for number in range(times):
+        inner = framed(said.key, said.version, number, said.request, from_client=True)[SIZE_BYTES:]
+        answer = framed(said.key, said.version, number, said.response, from_client=False)[SIZE_BYTES:]
+        if len(inner) > _LONGEST_NESTED or len(answer) > _LONGEST_NESTED:
+            break
+        asked, answered = (message_of(_ENVELOPE, from_client=side) for side in (True, False))
+        assert asked is not None
+        assert answered is not None
+        request = {"request_data": inner, "request_principal": b"", "client_host_address": b"\x0a\0\0\1"}
+        response = {"response_data": answer, "error_code": 0}
+        said = said._replace(
+            key=_ENVELOPE, version=0, request=asked[0].build(request), response=answered[0].build(response)
+        )
+    return said
 
 
 def _version(key: int, rng: Random) -> int:

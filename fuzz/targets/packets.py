@@ -6,16 +6,18 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import json
 
-from captures.exchanges import Capture, ExchangeReader
+from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets import CaptureError, PacketBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.records import Limits
 from fuzz.target import check
+from kproxy.writing import packet_steps
 from tests.captures.packets.kit import Read, read
 
 _LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
@@ -122,6 +124,22 @@ def _exchanges(path: Path, block_size: int, kind: type[Capture], show: bool) -> 
     if show:
         shown(capture)
     return rows, sorted(map(repr, capture.skipped)), capture.foreign
+
+
+def scrubbed(data: bytes) -> None:
+    """Write a capture out again with what users said made filler, the packets as they were and packets of our own."""
+    try:
+        on_disk(data, _scrubbed)
+    except CaptureError as error:
+        check(error.reason, "an error without a reason")
+
+
+def _scrubbed(path: Path) -> None:
+    capture = open_capture(str(path))
+    capture.read()
+    for synthetic in (False, True):
+        for _ in packet_steps(capture, capture.table.order(), BytesIO(), scrub=True, synthetic=synthetic):
+            pass
 
 
 def shown(capture: Capture) -> None:

@@ -4,7 +4,7 @@
 * How much is read at a time changes nothing: packets, comments, counts, streams, gaps, exchanges.
 * Segments and gaps tile every stream; no stream holds more than its packets brought.
 * Of a sound file that is cut short all packets before the cut are there, and they are the same.
-* Every exchange can be decoded, annotated and told in one line.
+* Every exchange can be decoded, annotated and told in one line, and scrubbed packets can be written.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ def run(data: bytes) -> None:
     small = packets.block_of(len(data), chance >> 8)
     block = small if chance & 16 else BLOCK_SIZE
     match chance & 15:
-        case 0 | 1 | 2 | 3 | 4 | 5:
+        case 0 | 1 | 2 | 3:
             packets.packets(data, block)
+        case 4 | 5:
+            packets.scrubbed(data)
         case 6 | 7 | 8:
             packets.exchanges(data, block)
         case 9:
@@ -64,6 +66,7 @@ def every(data: bytes) -> None:
     """Do all that :func:`run` does to one or another input."""
     chance = crc32(data)
     packets.exchanges(data, show=True)
+    packets.scrubbed(data)
     for block in (*packets.SMALL_BLOCKS, packets.block_of(len(data), chance >> 8)):
         packets_alike(data, block)
         exchanges_alike(data, block)

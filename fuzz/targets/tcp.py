@@ -7,7 +7,7 @@ snapshot length, bytes changed, sent again with other bytes or other edges, a re
 * Nothing raises; segments and gaps tile every stream, and no stream has more bytes than its packets brought.
 * How much is read at a time changes nothing; nor does which of the two ways through framing and pairing is taken.
 * If packets were only cut, repeated and delayed, the exchanges are those of the conversation, and nothing is missing.
-* Every exchange can be decoded, annotated and told in one line.
+* Every exchange can be decoded, annotated and told in one line, and scrubbed packets can be written.
 """
 
 from __future__ import annotations
@@ -113,6 +113,8 @@ def run(data: bytes) -> None:
             )
             if not wire.harmed:
                 understood(talk, found)
+        case 3 if chance & 48 == 48:
+            packets.scrubbed(capture)
         case 3:
             streams = packets.packets(capture, block if chance & 16 else BLOCK_SIZE)
             assert streams is not None
@@ -129,6 +131,7 @@ def every(data: bytes) -> None:
     talk, wire, capture = capture_of(data)
     whole, streams = packets.exchanges(capture, show=True), packets.packets(capture)
     assert streams is not None
+    packets.scrubbed(capture)
     if not wire.harmed:
         understood(talk, whole)
         right_streams(talk, streams[1])
@@ -155,6 +158,8 @@ def several(inputs: Sequence[bytes]) -> None:
             right_exchanges(talk, by_client.get(f"{_CLIENT}:{_FIRST_PORT + number}", []))
     if chance & 48 == 48:
         packets_alike(capture, block)
+    elif chance & 48 == 32:
+        packets.scrubbed(capture)
     elif kind is Thorough or block != BLOCK_SIZE:
         check(packets.exchanges(capture, block, kind) == whole, kind.__name__, "in blocks of", block, "bytes")
 
