@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 from dissectors import embedded, wire
 from dissectors.apis import api_name
+from dissectors.budget import Budget, limit_of, of_message
 from dissectors.domains import ERROR_CODE, Domain, FlagDomain, feature_level_name
 from dissectors.frames import Body, Problem
 from dissectors.knowledge import Knowledge
 from dissectors.record_values import Notes, RecordValues
-from dissectors.records import DEFAULT_LIMITS, Limits
 from dissectors.walks import Action, Inside, Plan, Walk, compiled
 
 Side = Literal["request", "response"]
@@ -56,6 +56,7 @@ class _Scope:
     connection: Hashable
     request: dict[str, Any]
     root: dict[str, Any]
+    budget: Budget
     topic: str | None = None
 
 
@@ -64,7 +65,6 @@ class Annotator:
 
     :param knowledge: facts from earlier exchanges; the caller shows it every exchange
     :param show_secrets: leave passwords, tokens and keys readable
-    :param limits: bounds of decompression
     :param payload: ``full`` shows records whole, ``preview`` their first bytes, ``none`` only batch headers
     """
 
@@ -73,12 +73,11 @@ class Annotator:
         knowledge: Knowledge,
         *,
         show_secrets: bool = False,
-        limits: Limits = DEFAULT_LIMITS,
         payload: Literal["full", "preview", "none"] = "full",
     ) -> None:
         self.knowledge = knowledge
         self.show_secrets = show_secrets
-        self.records = RecordValues(limits, payload, show_secrets=show_secrets)
+        self.records = RecordValues(payload, show_secrets=show_secrets)
         self._walks: dict[tuple[int, int | None, Side], Walk | None] = {}
 
     def annotate(
@@ -89,16 +88,19 @@ class Annotator:
         *,
         connection: Hashable = None,
         request: dict[str, Any] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Make ``body.value`` ready to be shown, in place, and add to ``out``.
 
         :param connection: key by which :class:`Knowledge` knows the connection
         :param request: the decoded request, where ``body`` is its response
+        :param budget: of the message that ``body`` is inside of; None: it has its own
         """
         walk, value = self._walk_of(body, side), body.value
         if walk is None or value is None:
             return
-        walk(value, _Scope(out, out.decoded, side, connection, request or value, value))
+        budget = of_message() if budget is None else budget
+        walk(value, _Scope(out, out.decoded, side, connection, request or value, value, budget))
 
     def token(
         self, token: bytes, side: Side, out: Annotations, *, connection: Hashable = None
@@ -232,11 +234,10 @@ class Annotator:
     def _records(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
         aligned = "unaligned" not in path
         notes = Notes(scope.out.decoded, scope.out.masked)
-        shown = self.records.show(value, path, scope.topic, notes, aligned=aligned)
+        shown = self.records.show(value, path, scope.topic, notes, aligned=aligned, budget=scope.budget)
         for problem in notes.problems:
-            self._problem(
-                scope, path, problem.field_path, f"{problem.reason} (byte {problem.offset} of the records)"
-            )
+            reason = f"{problem.reason} (byte {problem.offset} of the records)"
+            self._problem(scope, path, problem.field_path, reason, limit_of(problem))
         return shown
 
     def _embedded(self, content: str, *, secret: bool) -> Action:
@@ -249,7 +250,7 @@ class Annotator:
             if found.guess:
                 scope.out.decoded[f"{path}#guess"] = found.guess
             for _, where, reason in found.problems:
-                self._problem(scope, path, where, f"{reason} ({found.label})")
+                self._problem(scope, path, where, f"{reason} ({found.label})", found.limit)
             scope.out.masked.extend(f"{path}.{inner}" for inner in found.masked)
             # a secret inside is readable in the bytes that it is inside of
             return self._mask(value, path, holder, scope) if secret or found.masked else value
@@ -285,12 +286,13 @@ class Annotator:
             inner_key=inner_key,
             inner_version=inner_version,
             show_secrets=self.show_secrets,
+            budget=scope.budget,
         )
 
     @staticmethod
-    def _problem(scope: _Scope, path: str, where: str, reason: str) -> None:
+    def _problem(scope: _Scope, path: str, where: str, reason: str, limit: str) -> None:
         inner = path.removeprefix(f"{scope.side}.") + (f".{where}" if where else "")
-        scope.out.problems.append((scope.side, Problem(-1, inner, reason)))
+        scope.out.problems.append((scope.side, Problem(-1, inner, reason, limit)))
 
 
 def _enveloped(data: Any) -> tuple[int | None, int | None]:

@@ -13,7 +13,8 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,16 +48,62 @@ LIMITS: Mapping[str, Limit] = {
     each.name: each
     for each in (
         Limit("batch_bytes", 128 * MIB, "bytes", "batch", "decompressed bytes of one record batch"),
+        Limit(
+            "batch_ratio",
+            1000,
+            "times",
+            "batch",
+            "decompressed bytes for each compressed byte, above batch_ratio_floor",
+        ),
+        Limit(
+            "batch_ratio_floor",
+            MIB,
+            "bytes",
+            "batch",
+            "decompressed bytes that a batch may have whatever their ratio to the compressed ones",
+        ),
         Limit("batch_records", 1_000_000, "records", "batch", "records decoded from one batch"),
         Limit(
-            "message_bytes", 256 * MIB, "bytes", "message", "decompressed bytes of all batches of a message"
+            "message_bytes",
+            256 * MIB,
+            "bytes",
+            "message",
+            "decompressed bytes of all batches of a request or response, and of its other compressed fields",
         ),
         Limit(
             "message_records",
             1_000_000,
             "records",
             "message",
-            "records decoded from all batches of a message",
+            "records decoded from all batches of a request or response; of batches beyond it the headers are shown",
+        ),
+        Limit(
+            "message_objects",
+            3_000_000,
+            "objects",
+            "message",
+            "fields and array elements decoded from a request or response; one with more stays undecoded",
+        ),
+        Limit(
+            "shown_fields",
+            100_000,
+            "objects",
+            "message",
+            "fields of a request or response that read -V, read --exchange and the UI show; JSON has all",
+        ),
+        Limit(
+            "telemetry_bytes",
+            16 * MIB,
+            "bytes",
+            "message",
+            "decompressed bytes of the metrics in a PushTelemetry request; brokers allow 1 MiB by default",
+        ),
+        Limit(
+            "telemetry_values",
+            250_000,
+            "objects",
+            "message",
+            "values decoded of these metrics",
         ),
         # ---- what is printed
         Limit(
@@ -69,6 +116,52 @@ LIMITS: Mapping[str, Limit] = {
             "line",
             "characters of a line on standard error; it is cut there",
         ),
+        # the live proxy
+        Limit(
+            "brokers",
+            1_000,
+            "objects",
+            "process",
+            "brokers and controllers behind a live proxy; clients are told of more, at an address where nobody listens",
+        ),
+        Limit(
+            "addresses",
+            10_000,
+            "objects",
+            "message",
+            "addresses in one answer that a live proxy rewrites; a connection with a longer one is closed",
+        ),
+        Limit(
+            "elements",
+            50_000,
+            "objects",
+            "message",
+            "array elements of a frame that a live proxy looks into: rules and holds are undecided of one with more, "
+            "and it goes on; where addresses have to be found behind them, the connection is closed",
+        ),
+        Limit(
+            "inspected_bytes",
+            256 * MIB,
+            "bytes",
+            "process",
+            "bytes of all frames together that are collected for rules and holds; one that would go over it passes "
+            "uninspected",
+        ),
+        Limit(
+            "rule_bytes",
+            16 * MIB,
+            "bytes",
+            "message",
+            "decompressed bytes of the records of a frame that rules and holds look at; of one with more they are "
+            "undecided, and it goes on",
+        ),
+        Limit(
+            "rule_records",
+            20_000,
+            "records",
+            "message",
+            "records of a frame that rules and holds look at; of one with more they are undecided, and it goes on",
+        ),
     )
 }
 
@@ -78,7 +171,7 @@ class LimitSettingError(ValueError):
 
 
 class LimitReached(DecodeError):  # noqa: N818  # says what happened, reads well at the raise
-    """Work ended because a limit was reached.
+    """Work ended because a limit was reached; what is beyond it is undecided.
 
     :ivar limit: name of the limit
     """
@@ -86,6 +179,11 @@ class LimitReached(DecodeError):  # noqa: N818  # says what happened, reads well
     def __init__(self, limit: str, what: str, offset: int = -1, field_path: str = "") -> None:
         self.limit = limit
         super().__init__(f"{what} would go over the limit {shown(limit)}", offset, field_path)
+
+
+def limit_of(error: DecodeError) -> str:
+    """Return the name of the limit that an error is about, empty if it is about none."""
+    return error.limit if isinstance(error, LimitReached) else ""
 
 
 class Budget:
@@ -99,25 +197,30 @@ class Budget:
     __slots__ = ("_left", "_within")
 
     def __init__(self, *names: str, within: Budget | None = None) -> None:
-        self._left = {name: limit(name) for name in names}
+        self._left = {name: IN_FORCE[name] for name in names}
         self._within = within
 
     def left(self, name: str) -> int:
         """Return how much of a limit may still be spent."""
         mine = self._left.get(name)
         if self._within is None:
-            return limit(name) if mine is None else mine
+            return IN_FORCE[name] if mine is None else mine
         above = self._within.left(name)
         return above if mine is None else min(mine, above)
 
-    def spend(self, name: str, amount: int, what: str = "this") -> None:
+    def spend(self, name: str, amount: int, what: str = "this", offset: int = -1, path: str = "") -> None:
         """Take from what is left.
 
         :param what: for the error: what the amount is needed for
+        :param offset: for the error, as are the field's ``path``: byte offset of what the amount is needed for
         :raises LimitReached: if that is more than is left; nothing is taken then
         """
+        left = self._left.get(name)
+        if self._within is None and left is not None and amount <= left:  # as nearly always
+            self._left[name] = left - amount
+            return
         if amount > self.left(name):
-            raise LimitReached(name, what)
+            raise LimitReached(name, what, offset, path)
         self._take(name, amount)
 
     def give_back(self, name: str, amount: int) -> None:
@@ -125,15 +228,21 @@ class Budget:
         self._take(name, -amount)
 
     def _take(self, name: str, amount: int) -> None:
-        if name in self._left:
-            self._left[name] -= amount
+        left = self._left.get(name)
+        if left is not None:
+            self._left[name] = left - amount
         if self._within is not None:
             self._within._take(name, amount)
 
 
+def of_message() -> Budget:
+    """Return the budget of one message: all that its batches and fields may cost together."""
+    return Budget("message_bytes", "message_records", "message_objects")
+
+
 def limit(name: str) -> int:
     """Return the value of a limit that is in force."""
-    return _in_force[name]
+    return IN_FORCE[name]
 
 
 def shown(name: str) -> str:
@@ -148,12 +257,26 @@ def configure(settings: Iterable[str]) -> None:
     :raises LimitSettingError: what is wrong with one of them; nothing is changed then
     """
     changed = dict(_parsed(setting) for setting in settings)
-    _in_force.update(changed)
-    given = {name: value for name, value in _in_force.items() if value != LIMITS[name].default}
+    IN_FORCE.update(changed)
+    given = {name: value for name, value in IN_FORCE.items() if value != LIMITS[name].default}
     if given:
         os.environ[ENVIRONMENT] = ",".join(f"{name}={value}" for name, value in given.items())
     else:
         os.environ.pop(ENVIRONMENT, None)
+
+
+@contextmanager
+def changed(**values: int) -> Iterator[None]:
+    """Have other limits for a while, in this process alone: for tests, and for fuzzing with small inputs.
+
+    :param values: by the names of the limits
+    """
+    before = IN_FORCE.copy()
+    IN_FORCE.update(values)
+    try:
+        yield
+    finally:
+        IN_FORCE.update(before)
 
 
 def _parsed(setting: str) -> tuple[str, int]:
@@ -167,9 +290,37 @@ def _parsed(setting: str) -> tuple[str, int]:
     return name, int(digits) * factor
 
 
-def _from_environment() -> dict[str, int]:
+def from_environment() -> dict[str, int]:
+    """Return all limits as the environment has them, the others as they are by default.
+
+    :raises LimitSettingError: what is wrong with the environment's
+    """
     given = (part for part in os.environ.get(ENVIRONMENT, "").split(",") if part.strip())
     return {name: each.default for name, each in LIMITS.items()} | dict(map(_parsed, given))
 
 
-_in_force = _from_environment()
+def _at_import() -> dict[str, int]:
+    """As :func:`from_environment`; whoever imports this cannot be told what is wrong, so defaults hold then."""
+    try:
+        return from_environment()
+    except LimitSettingError:
+        return {name: each.default for name, each in LIMITS.items()}
+
+
+def reference() -> str:
+    """Return the limits as a table in Markdown."""
+    rows = [f"| `{each.name}` | {_rounded(each)} | {each.scope} | {each.about} |" for each in LIMITS.values()]
+    return "\n".join(["| limit | default | counted for | what it bounds |", "|---|---|---|---|", *rows])
+
+
+def _rounded(each: Limit) -> str:
+    if each.unit != "bytes":
+        return f"{each.default:,} {each.unit}"
+    for unit, size in (("GiB", 1 << 30), ("MiB", MIB), ("KiB", KIB)):
+        if each.default >= size and each.default % size == 0:
+            return f"{each.default // size:,} {unit}"
+    return f"{each.default:,} bytes"
+
+
+IN_FORCE = _at_import()
+"""The values in force, for code to which a call of :func:`limit` is too much; :func:`configure` changes them."""

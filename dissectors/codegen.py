@@ -13,17 +13,22 @@ How the code is made fast:
 How it stays right: the generated code does not check every read. Index and struct errors, bad UTF-8, null where
 none is allowed and a position beyond the end all mean "malformed"; the caller then has
 :func:`dissectors.trace.trace` find out what and where. ``buf`` must be ``bytes``: slices of it are the values.
+
+Every value takes a byte at least, so that bytes fewer than the limit ``message_objects`` cannot go over it. Longer ones
+are decoded by a second function which counts (:class:`Counted`); it is made when the first of them is met.
 """
 
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
 from dissectors import wire
+from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
 from dissectors.shapes import LEAST, ShapedArray
 
@@ -36,6 +41,24 @@ MAX_COMPACT_BYTE = 127  # longest uvarint of one byte
 
 
 # ---------------------------------------------------------------- called by generated code
+class _Spending(threading.local):
+    """The budget of the message that this thread decodes and counts, if it does."""
+
+    budget: Budget | None = None
+
+
+_spending = _Spending()
+
+
+def _spend(amount: int, pos: int) -> None:
+    """Take fields and elements that are about to be decoded from the budget.
+
+    :raises LimitReached: if there are too many
+    """
+    if amount > 0 and _spending.budget is not None:
+        _spending.budget.spend("message_objects", amount, f"{amount:,} more fields and elements", pos)
+
+
 class _UuidTexts(dict[bytes, str]):
     """16 bytes -> text form, for the few topic IDs that a capture repeats without end."""
 
@@ -104,12 +127,15 @@ def _short_unpackers(code: str) -> list[Any]:
 class _TagSection:
     """Reads a tag section that is not empty into the struct's dict."""
 
-    def __init__(self, tagged: dict[int, wire.Member]) -> None:
+    def __init__(self, tagged: dict[int, wire.Member], *, counting: bool) -> None:
         self.tagged = tagged
+        self.counting = counting
         self.decoders: dict[int, Decoder] = {}
 
     def __call__(self, buf: bytes, pos: int, into: dict[str, Any]) -> int:
         count, pos = wire.read_uvarint(buf, pos)
+        if _spending.budget is not None:
+            _spend(min(count, len(buf) - pos), pos)
         for _ in range(count):
             tag, pos = wire.read_uvarint(buf, pos)
             size, pos = wire.read_uvarint(buf, pos)
@@ -122,7 +148,7 @@ class _TagSection:
             else:
                 decode = self.decoders.get(tag)
                 if decode is None:
-                    decode = self.decoders[tag] = decoder(member.con)
+                    decode = self.decoders[tag] = decoder(member.con, counting=self.counting)
                 into[member.name], used = decode(buf, pos)
                 if used != end:
                     raise DecodeError("tagged field of another size than announced", pos)
@@ -146,9 +172,13 @@ def plus(expression: str, number: int) -> str:
 
 
 class Generator:
-    """Writes the decoder of one wire type."""
+    """Writes the decoder of one wire type.
 
-    def __init__(self) -> None:
+    :param counting: the decoder takes elements of arrays from a budget
+    """
+
+    def __init__(self, *, counting: bool = False) -> None:
+        self.counting = counting
         self.globals: dict[str, Any] = {
             "long_string": _long_string,
             "long_bytes": _long_bytes,
@@ -158,6 +188,7 @@ class Generator:
             "long_length": _long_length,
             "read_uvarint": wire.read_uvarint,
             "uuids": _uuids,
+            "spend": _spend,
         }
         self._lines: list[str] = []
         self._depth = 0
@@ -302,6 +333,8 @@ class Generator:
         value = self._name("a")
         length = self._read("B" if con.compact else "i", "n")
         size = self._flush(advance=False)
+        if self.counting:
+            self._spend_numbers(con, length, size)
         if con.compact:
             self.globals[f"short_{element.code}"] = _short_unpackers(element.code)
             with self._block(f"if 0 < {length} < 128:"):
@@ -317,6 +350,14 @@ class Generator:
         with self._block("else:"):
             self._no_value(value, con, size)
         return value
+
+    def _spend_numbers(self, con: wire.Array, length: str, size: int) -> None:
+        """Emit the counting of an array of numbers; a length of several varint bytes is read once more for that."""
+        count, at = length, plus("pos", size)
+        if con.compact:
+            count = self._name("n")
+            self._line(f"{count} = read_uvarint(buf, {plus('pos', size - 1)})[0] - 1")
+        self._line(f"spend(min({count}, len(buf) - {at}), {at})")
 
     def _array(self, con: wire.Array, after: Sequence[wire.WireType] = ()) -> tuple[str, list[str]]:
         """Emit what reads an array and the fixed-width fields after it; return the expressions of their values."""
@@ -348,6 +389,9 @@ class Generator:
             with self._block(f"if {count} > {MAX_COMPACT_BYTE}:"):
                 self._line(f"{count}, pos = long_length(buf, pos - 1, {con.nullable})")
             self._line(f"{count} -= 1")
+        if self.counting:
+            objects = wire.objects_of(con.element)
+            self._line(f"spend(min({objects} * {count}, len(buf) - pos), pos)")
         shaped = ShapedArray.of(con.element, self.globals)
         if shaped is None:
             self._elements(value, count, con.element)
@@ -397,7 +441,7 @@ class Generator:
         count, value = self._read("B", "n"), self._name("o")
         self._flush()
         self._line(f"{value} = {literal}")
-        tags = self.bind("tags", _TagSection(con.tagged))
+        tags = self.bind("tags", _TagSection(con.tagged, counting=self.counting))
         self._line(f"if {count}: pos = {tags}(buf, pos - 1, {value})")
         return value
 
@@ -407,16 +451,39 @@ def source(con: wire.WireType) -> str:
     return Generator().function(con)
 
 
-def decoder(con: wire.WireType) -> Decoder:
+def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
     """Return ``decode(buf, pos) -> (value, next position)`` for a wire type.
+
+    :param counting: it is to be called by :class:`Counted`
 
     Arrays of numbers come as tuples, other arrays as lists, structs as dicts. A position beyond ``len(buf)``
     means that the bytes ended early; malformed bytes raise one of :data:`MALFORMED`.
     """
     if isinstance(con, wire.Leaf):
         return con.read
-    generator = Generator()
+    generator = Generator(counting=counting)
     code = compile(generator.function(con), f"<decoder of {con.kind}>", "exec")
     exec(code, generator.globals)  # noqa: S102  # source made above from the declaration alone
     decode: Decoder = generator.globals["decode"]
     return decode
+
+
+class Counted:
+    """A decoder that takes what it decodes from the budget of a message.
+
+    :param decode: made with ``counting``
+    """
+
+    def __init__(self, decode: Decoder) -> None:
+        self._decode = decode
+
+    def __call__(self, buf: bytes, pos: int) -> tuple[Any, int]:
+        """Decode as :func:`decoder` does.
+
+        :raises LimitReached: before more than the limit ``message_objects`` is decoded
+        """
+        _spending.budget = of_message()
+        try:
+            return self._decode(buf, pos)
+        finally:
+            _spending.budget = None

@@ -6,6 +6,8 @@ Every decoder of this package, generated, interpreted or hand-written, turns wha
 
 from __future__ import annotations
 
+from typing import Self
+
 from construct import ConstructError
 
 
@@ -28,3 +30,13 @@ class DecodeError(ConstructError):  # type: ignore[misc]  # construct ships no t
         where = f" at byte {offset}" if offset >= 0 else ""
         what = f" in {field_path}" if field_path else ""
         super().__init__(f"{reason}{where}{what}")
+
+    def moved(self, offset: int, field_path: str, reason: str = "") -> Self:
+        """Return the same error as seen from further out, of the same class and with what that adds.
+
+        :param reason: in the place of its own, if given
+        """
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        DecodeError.__init__(made, reason or self.reason, offset, field_path, truncated=self.truncated)
+        return made

@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import Any
 
 from dissectors.apis import Api, api
+from dissectors.budget import LimitReached, of_message
 from dissectors.errors import DecodeError
 from dissectors.headers import (
     API_VERSIONS,
@@ -56,11 +57,13 @@ class Problem:
     :ivar offset: byte offset from the first byte of the size field, -1 if it concerns the whole frame
     :ivar path: field path from the body's root, empty for the header or the whole
     :ivar reason: in words
+    :ivar limit: name of the limit beyond which nothing is decided, empty if it is another problem
     """
 
     offset: int
     path: str
     reason: str
+    limit: str = ""
 
 
 @dataclass(slots=True)
@@ -87,6 +90,11 @@ class Body:
     raw: bytes
     guess: str = ""
     problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def beyond_limit(self) -> bool:
+        """Whether the body stayed bytes because a limit was reached."""
+        return self.value is None and any(problem.limit for problem in self.problems)
 
     def message(self, *, response: bool) -> Versioned | None:
         """Return the construct the body was read with."""
@@ -115,7 +123,7 @@ def decode_request(payload: bytes, *, complete: bool = True) -> Body:
         body.guess = "unknown API: only the header is decoded"
         return body
     _read_body(message, body, start, complete=complete)
-    if message.version != asked:
+    if message.version != asked and not body.beyond_limit:
         body.guess = f"version {asked} is not known here, read as {message.version}"
     return body
 
@@ -139,7 +147,8 @@ def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = Tr
         _read_header(ResponseHeader[0], body)
         return body
     version = _answered_version(known, payload, asked, complete=complete)
-    if not _read_response(known.response, version, body, complete=complete) and complete:
+    read = _read_response(known.response, version, body, complete=complete)
+    if not read and complete and not body.beyond_limit:
         _read_in_other_version(known.response, version, body)
     if not body.guess and body.version not in (None, asked):
         if body.version == 0 and key == API_VERSIONS:
@@ -235,6 +244,10 @@ def _read_body(con: Versioned, body: Body, start: int, *, complete: bool) -> Non
     body.version = con.version
     try:
         body.value, end = con.decode(body.raw, start)
+    except LimitReached as error:
+        body.version = None
+        body.problems.append(Problem(error.offset + SIZE_BYTES, error.field_path, error.reason, error.limit))
+        return
     except DecodeError as error:
         body.value = con.trace(body.raw, start).root.to_value()
         reason = error.reason if complete or not error.truncated else f"{error.reason} (not captured)"
@@ -259,11 +272,12 @@ def _expand_records(root: Node, room: int) -> None:
 
     :param room: records traced in all
     """
+    budget = of_message()
     for _, node in list(root.walk()):
         if node.kind == "records" and node.value:
             base = node.end - len(node.value)
             aligned = node.field is None or not node.field.type.content
-            traced = trace_records(node.value, max_records=room, aligned=aligned)
+            traced = trace_records(node.value, budget, max_records=room, aligned=aligned)
             room = max(room - traced.traced, 0)
             node.children = [_span_node(span, base, compressed=False) for span in traced.spans]
 

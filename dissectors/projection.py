@@ -22,7 +22,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from dissectors import wire
-from dissectors.codegen import MALFORMED, MAX_COMPACT_BYTE, Decoder, Generator, plus
+from dissectors.budget import IN_FORCE, LimitReached
+from dissectors.codegen import MALFORMED, MAX_COMPACT_BYTE, Counted, Decoder, Generator, plus
 from dissectors.errors import DecodeError
 from dissectors.shapes import LEAST, ShapedArray
 from dissectors.versioned import Versioned
@@ -80,17 +81,25 @@ class Projection:
         return _decoder(_up_to_the_last(self._struct))
 
     @cached_property
+    def _first_counted(self) -> Decoder:
+        return Counted(_decoder(_up_to_the_last(self._struct), counting=True))
+
+    @cached_property
     def _whole(self) -> Decoder:
         return _decoder(self._struct)
 
     def parse(self, data: bytes, pos: int = 0) -> dict[str, Any]:
         """Decode the wanted fields, those of ``layout.decode(data, pos)``; what comes after them is not looked at.
 
+        :raises LimitReached: if the wanted fields are more than the limit ``message_objects`` allows
         :raises DecodeError: as the full decoder does, if the bytes are malformed or end early before that
         """
         if not self.layout.older:
             try:
-                value, end = self._first(data, pos)
+                few = len(data) <= IN_FORCE["message_objects"]
+                value, end = (self._first if few else self._first_counted)(data, pos)
+            except LimitReached:
+                raise
             except MALFORMED:
                 end = len(data) + 1
             if end <= len(data):
@@ -176,8 +185,8 @@ def _up_to_the_last(con: _Partial) -> _Partial:
 
 
 # ---------------------------------------------------------------- the generator
-def _decoder(con: wire.WireType) -> Decoder:
-    generator = _Projector()
+def _decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
+    generator = _Projector(counting=counting)
     code = compile(generator.function(con), "<projection>", "exec")
     exec(code, generator.globals)  # noqa: S102  # source made from the declaration alone
     decode: Decoder = generator.globals["decode"]
@@ -197,8 +206,10 @@ def _end_of(buf: bytes, pos: int, nullable: bool, unit: int, longest: int) -> in
 class _Tags:
     """Reads the wanted fields of a tag section that is not empty, and passes over all others."""
 
-    def __init__(self, tagged: Mapping[int, wire.Member]) -> None:
-        self._members = {tag: (member.name, _decoder(member.con)) for tag, member in tagged.items()}
+    def __init__(self, tagged: Mapping[int, wire.Member], *, counting: bool) -> None:
+        self._members = {
+            tag: (member.name, _decoder(member.con, counting=counting)) for tag, member in tagged.items()
+        }
 
     def __call__(self, buf: bytes, pos: int, into: dict[str, Any]) -> int:
         count, pos = wire.read_uvarint(buf, pos)
@@ -220,8 +231,8 @@ class _Tags:
 class _Projector(Generator):
     """Writes the decoder of a wire type that has members to be passed over."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, counting: bool = False) -> None:
+        super().__init__(counting=counting)
         self.globals["end_of"] = _end_of
 
     def _value(self, con: wire.WireType) -> str:
@@ -244,7 +255,7 @@ class _Projector(Generator):
         return value
 
     def _tags(self, con: wire.Struct, count: str, into: str) -> None:
-        tags = self.bind("tags", _Tags(con.tagged or {}))
+        tags = self.bind("tags", _Tags(con.tagged or {}, counting=self.counting))
         self._line(f"if {count}: pos = {tags}(buf, pos - 1, {into})")
 
     # ------------------------------------------------------------ passing over

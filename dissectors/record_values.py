@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dissectors import embedded
+from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.errors import DecodeError
-from dissectors.records import DEFAULT_LIMITS, Batch, Codec, Limits, Record, control_record, record_set
+from dissectors.records import Batch, Codec, Record, control_record, record_set
 
 Payload = Literal["full", "preview", "none"]
 
@@ -33,34 +34,45 @@ class Notes:
 class RecordValues:
     """Reads ``records`` fields for display.
 
-    :param limits: bounds of decompression
     :param payload: ``full`` gives records whole, ``preview`` the first 64 bytes of keys, values and headers,
         ``none`` only the batch headers, without decompressing anything
     :param show_secrets: leave credentials in records of internal topics readable
     """
 
-    def __init__(
-        self, limits: Limits = DEFAULT_LIMITS, payload: Payload = "full", *, show_secrets: bool = False
-    ) -> None:
-        self.limits = limits
+    def __init__(self, payload: Payload = "full", *, show_secrets: bool = False) -> None:
         self.payload = payload
         self.show_secrets = show_secrets
 
     def show(
-        self, data: bytes, path: str, topic: str | None, notes: Notes, *, aligned: bool = True
+        self,
+        data: bytes,
+        path: str,
+        topic: str | None,
+        notes: Notes,
+        *,
+        aligned: bool = True,
+        budget: Budget | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the batches of a records field.
+        """Return the batches of a records field. Of batches beyond a limit there are only the headers.
 
         :param path: path of the field
         :param topic: name of the topic, if known
         :param notes: takes what is known beyond: inner protocols of internal topics and control records, how the
             field ends where it ends inside a batch, and what was wrong
+        :param budget: of the message that the field is in; None: as if it were all of it
         """
-        found = record_set(data, aligned=aligned)
+        budget = of_message() if budget is None else budget
+        found = record_set(data, budget, aligned=aligned)
         notes.problems.extend(found.problems)
+        beyond: list[LimitReached] = []
         shown = [
-            self._batch(batch, f"{path}[{index}]", topic, notes) for index, batch in enumerate(found.batches)
+            self._batch(batch, f"{path}[{index}]", topic, notes, budget, beyond)
+            for index, batch in enumerate(found.batches)
         ]
+        if beyond:
+            first = beyond[0]
+            more = f"; {len(beyond) - 1:,} more batches are beyond it" if len(beyond) > 1 else ""
+            notes.problems.append(first.moved(first.offset, first.field_path, first.reason + more))
         if found.trailing is not None:
             notes.decoded[path] = {
                 "ends_with": found.trailing.kind,
@@ -71,7 +83,19 @@ class RecordValues:
             notes.decoded[path] = {"begins_inside_a_batch": True, "bytes": found.leading}
         return shown
 
-    def _batch(self, batch: Batch, path: str, topic: str | None, notes: Notes) -> dict[str, Any]:
+    def _batch(
+        self,
+        batch: Batch,
+        path: str,
+        topic: str | None,
+        notes: Notes,
+        budget: Budget,
+        beyond: list[LimitReached],
+    ) -> dict[str, Any]:
+        """Return one batch.
+
+        :param beyond: takes the limits that were reached, which thousands of batches may be beyond of
+        """
         if not batch.crc_valid:
             notes.problems.append(
                 DecodeError("the checksum of the batch does not fit its bytes", batch.start)
@@ -80,10 +104,11 @@ class RecordValues:
         records: list[Record] = []
         count = batch.count
         if self.payload != "none":
-            read = batch.read(self.limits)
+            read = batch.read(budget)
             records = read.records
             if read.problems:
-                notes.problems.extend(read.problems)
+                for problem in read.problems:
+                    (beyond if isinstance(problem, LimitReached) else notes.problems).append(problem)
             count = len(records) if count is None else count
             if control:
                 _control_records(records, path, notes)

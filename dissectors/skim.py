@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dissectors import wire
+from dissectors.budget import Budget
 from dissectors.errors import DecodeError
 from dissectors.headers import ResponseHeader, response_header_version
 from dissectors.schema import Message
@@ -56,6 +57,11 @@ class Route:
         return cls(to_fields(structs, paths))
 
     @classmethod
+    def through(cls, structs: Sequence[wire.Struct]) -> Route:
+        """Return the way to the end of what follows one another, past every array that cannot be skipped."""
+        return cls(through(structs, Pass(None)))
+
+    @classmethod
     def up_to(cls, structs: Sequence[wire.Struct], part: str) -> Route:
         """Return the way to the first byte of a top-level field of the last struct, or, for ``_tags``, of the tag
         section that closes it.
@@ -69,12 +75,14 @@ class Route:
         members = last.members[: names.index(part)]
         return cls(through([*before, wire.Struct(members, None)], Pass(None)))
 
-    def find(self, data: bytes, pos: int = 0) -> list[Spot]:
+    def find(self, data: bytes, pos: int = 0, budget: Budget | None = None) -> list[Spot]:
         """Return the wanted fields of a whole message, in the order of their bytes.
 
+        :param budget: for ``addresses``, elements of arrays with wanted fields, and ``elements``, those of others
         :raises DecodeError: if the bytes are malformed or end early
+        :raises LimitReached: if there are more elements than the budget has
         """
-        walk = Walk(self)
+        walk = Walk(self, budget=budget)
         step: Step | None = self.first
         try:
             while step is not None:
@@ -96,6 +104,7 @@ class Walk:
     What is kept between pieces is the beginning of a length or of a wanted value, and the fixed-width fields before it.
 
     :param skip: bytes to pass over before the message begins
+    :param budget: what elements of arrays are counted against
     :ivar spots: wanted fields met so far, in the order of their bytes
     :ivar base: offset of the first byte of what is kept, or of the next piece; this and what follows is for the steps
     :ivar indexes: of the current element in each array around the current step
@@ -104,10 +113,11 @@ class Walk:
     :ivar inside: the innermost wanted tagged field around the current step
     """
 
-    __slots__ = ("_kept", "_skip", "_step", "base", "counts", "indexes", "inside", "spots", "tags")
+    __slots__ = ("_kept", "_skip", "_step", "base", "budget", "counts", "indexes", "inside", "spots", "tags")
 
-    def __init__(self, route: Route, skip: int = 0) -> None:
+    def __init__(self, route: Route, skip: int = 0, budget: Budget | None = None) -> None:
         self.spots: list[Spot] = []
+        self.budget = budget
         self.base = 0
         self.indexes: list[int] = []
         self.counts: list[int] = []

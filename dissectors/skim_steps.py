@@ -111,12 +111,13 @@ class _Wanted(Step):
 class _Units(Step):
     """Passes over what has a length of bytes, or of elements that are all as wide."""
 
-    __slots__ = ("_con", "_longest", "_short", "_unit")
+    __slots__ = ("_con", "_counts", "_longest", "_short", "_unit")
 
     def __init__(self, con: wire.Sized, unit: int, then: Step) -> None:
         super().__init__(then)
         self._con = con
         self._unit = unit
+        self._counts = isinstance(con, wire.Array)
         self._longest = con.longest if isinstance(con, wire.SizedLeaf) else wire.SizedLeaf.longest
         # compact lengths that need no second look: 0 is null, 128 and more go on in the next byte
         self._short = range(0 if con.nullable else 1, 128 if con.compact else 0)
@@ -129,23 +130,33 @@ class _Units(Step):
         length, pos = self._con.read_length(buf, pos)
         if length > self._longest:
             raise DecodeError(f"{self._con.kind} of {length} bytes, Kafka allows {self._longest}", pos)
+        if self._counts and walk.budget is not None and 0 < length * self._unit <= len(buf) - pos:
+            walk.budget.spend("elements", length, f"an array of {length:,}")
         return pos + max(length, 0) * self._unit, self.then
 
 
 class _Elements(Step):
-    """Reads the count of an array that is walked through element by element."""
+    """Reads the count of an array that is walked through element by element.
 
-    __slots__ = ("_con", "first")
+    :param limit: counts the elements
+    """
 
-    def __init__(self, con: wire.Array, then: Step) -> None:
+    __slots__ = ("_con", "_limit", "first")
+
+    def __init__(self, con: wire.Array, limit: str, then: Step) -> None:
         super().__init__(then)
         self._con = con
+        self._limit = limit
         self.first: Step = self
 
     def go(self, walk: Walk, buf: bytes, pos: int) -> Next:
         count, pos = self._con.read_length(buf, pos + self.before)
         if count <= 0:
             return pos, self.then
+        if walk.budget is not None:  # and all bytes are there
+            if count > len(buf) - pos:
+                raise DecodeError(f"array of {count:,} elements in {len(buf) - pos:,} bytes", pos)
+            walk.budget.spend(self._limit, count, f"an array of {count:,}")
         walk.indexes.append(0)
         walk.counts.append(count)
         return pos, self.first
@@ -307,7 +318,7 @@ def _inside(con: wire.WireType, wanted: Tree, path: str, then: Step) -> Step:
             unit = None if wanted else wire.width_of(con.element)
             if unit is not None:
                 return _Units(con, unit, then)
-            array = _Elements(con, then)
+            array = _Elements(con, "addresses" if wanted else "elements", then)
             array.first = _inside(con.element, wanted, f"{path}[%d]", _NextElement(array))
             return array
         case wire.NullableStruct():

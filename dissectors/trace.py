@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from dissectors import wire
+from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.errors import DecodeError
 from dissectors.schema import Field
 
@@ -106,10 +107,13 @@ class Trace:
 
 
 def trace(con: wire.WireType, buf: bytes, pos: int = 0, *, name: str = "") -> Trace:
-    """Read ``con`` from ``buf`` at ``pos`` field by field. Never raises for malformed bytes."""
+    """Read ``con`` from ``buf`` at ``pos`` field by field. Never raises for malformed bytes.
+
+    Reading ends early where there is more than the limit ``message_objects`` allows.
+    """
     root = Node(name, pos, con.kind)
     try:
-        end = _read(con, buf, pos, root)
+        end = _read(con, buf, pos, root, of_message())
     except DecodeError as error:
         return Trace(root, error.offset, _located(error, root))
     return Trace(root, end, None)
@@ -121,32 +125,39 @@ def _located(error: DecodeError, root: Node) -> DecodeError:
     while node.children and node.children[-1].end < 0:
         path = node.path_of(node.children[-1], path)
         node = node.children[-1]
-    return DecodeError(error.reason, error.offset, path, truncated=error.truncated)
+    return error.moved(error.offset, path)
 
 
-def _read(con: wire.WireType, buf: bytes, pos: int, node: Node) -> int:
+def _spend(budget: Budget, amount: int, pos: int) -> None:
+    """Take fields and elements that are about to be read from the budget."""
+    if amount > 0:
+        budget.spend("message_objects", amount, f"{amount:,} more fields and elements", pos)
+
+
+def _read(con: wire.WireType, buf: bytes, pos: int, node: Node, budget: Budget) -> int:
     if isinstance(con, wire.Array):
         count, pos = con.read_length(buf, pos)
         if count >= 0:
-            pos = _read_elements(con, count, buf, pos, node)
+            pos = _read_elements(con, count, buf, pos, node, budget)
     elif isinstance(con, wire.Struct):
-        return _read_struct(con, buf, pos, node)
+        return _read_struct(con, buf, pos, node, budget)
     elif isinstance(con, wire.Leaf):
         node.value, pos = con.read(buf, pos)
     elif isinstance(con, wire.NullableStruct):
         present, pos = con.read_marker(buf, pos)
         if present:
-            pos = _read_struct(con.struct, buf, pos, node)
+            pos = _read_struct(con.struct, buf, pos, node, budget)
     else:
         raise AssertionError(f"no traced reading for {con!r}")
     node.end = pos
     return pos
 
 
-def _read_elements(con: wire.Array, count: int, buf: bytes, pos: int, node: Node) -> int:
+def _read_elements(con: wire.Array, count: int, buf: bytes, pos: int, node: Node, budget: Budget) -> int:
     element = con.element
     kind = element.kind
     children = node.children = []
+    _spend(budget, min(count * wire.objects_of(element), len(buf) - pos), pos)
     if isinstance(element, wire.Fixed):
         node.value = NUMBERS
         return _read_numbers(element, count, buf, pos, children)
@@ -154,7 +165,7 @@ def _read_elements(con: wire.Array, count: int, buf: bytes, pos: int, node: Node
     for index in range(count):
         child = Node(index, pos, kind)
         children.append(child)
-        pos = read(element, buf, pos, child)
+        pos = read(element, buf, pos, child, budget)
     return pos
 
 
@@ -171,7 +182,7 @@ def _read_numbers(element: wire.Fixed, count: int, buf: bytes, pos: int, childre
     return pos
 
 
-def _read_struct(con: wire.Struct, buf: bytes, pos: int, node: Node) -> int:
+def _read_struct(con: wire.Struct, buf: bytes, pos: int, node: Node, budget: Budget) -> int:
     children = node.children = []
     for member in con.members:
         part = member.con
@@ -181,15 +192,16 @@ def _read_struct(con: wire.Struct, buf: bytes, pos: int, node: Node) -> int:
             child.value, pos = part.read(buf, pos)
             child.end = pos
         else:
-            pos = _read(part, buf, pos, child)
+            pos = _read(part, buf, pos, child, budget)
     if con.tagged is not None:
-        pos = _read_tags(con.tagged, buf, pos, node)
+        pos = _read_tags(con.tagged, buf, pos, node, budget)
     node.end = pos
     return pos
 
 
-def _read_tags(tagged: dict[int, wire.Member], buf: bytes, pos: int, node: Node) -> int:
+def _read_tags(tagged: dict[int, wire.Member], buf: bytes, pos: int, node: Node, budget: Budget) -> int:
     count, pos = wire.read_uvarint(buf, pos)
+    _spend(budget, min(count, len(buf) - pos), pos)
     for _ in range(count):
         start = pos
         tag, pos = wire.read_uvarint(buf, pos)
@@ -200,7 +212,7 @@ def _read_tags(tagged: dict[int, wire.Member], buf: bytes, pos: int, node: Node)
             child = node.add(Node(tag, start, "bytes"))
         else:
             child = node.add(Node(member.name, start, member.con.kind, member.field))
-            _read_tagged(member.con, buf, pos, end, child)
+            _read_tagged(member.con, buf, pos, end, child, budget)
         if end > len(buf):
             child.end = -1
             raise DecodeError(
@@ -212,10 +224,12 @@ def _read_tags(tagged: dict[int, wire.Member], buf: bytes, pos: int, node: Node)
     return pos
 
 
-def _read_tagged(con: wire.WireType, buf: bytes, pos: int, end: int, node: Node) -> None:
+def _read_tagged(con: wire.WireType, buf: bytes, pos: int, end: int, node: Node, budget: Budget) -> None:
     """Read a known tagged field, which must fill the bytes announced for it."""
     try:
-        used = _read(con, buf, pos, node)
+        used = _read(con, buf, pos, node, budget)
+    except LimitReached:
+        raise
     except DecodeError as error:
         # where all announced bytes are there, more of the message would not help
         raise DecodeError(error.reason, error.offset, truncated=error.truncated and end > len(buf)) from None

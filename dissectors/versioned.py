@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from construct import Construct, Container
 
 from dissectors import codegen, wire
+from dissectors.budget import IN_FORCE, LimitReached
 from dissectors.errors import DecodeError
 from dissectors.trace import Trace, trace
 
@@ -41,12 +42,18 @@ class Versioned(Construct):  # type: ignore[misc]  # construct ships no types
     def _fast(self) -> codegen.Decoder:
         return codegen.decoder(self.struct)
 
+    @cached_property
+    def _counted(self) -> codegen.Decoder:
+        return codegen.Counted(codegen.decoder(self.struct, counting=True))
+
     def parse(self, data: bytes, **contextkw: Any) -> dict[str, Any]:
         """Decode ``data``, all of it.
 
+        :raises LimitReached: if it holds more than the limit ``message_objects`` allows
         :raises DecodeError: if the bytes are malformed, end early, or are more than the message
         """
-        if not self.older:  # the common case without two calls more: a heartbeat is decoded in a microsecond
+        # the common case without two calls more: a heartbeat is decoded in a microsecond
+        if not self.older and len(data) <= IN_FORCE["message_objects"]:
             try:
                 fast, end = self._fast(data, 0)
             except codegen.MALFORMED as error:
@@ -61,6 +68,7 @@ class Versioned(Construct):  # type: ignore[misc]  # construct ships no types
     def decode(self, buf: bytes, pos: int = 0) -> tuple[dict[str, Any], int]:
         """Decode at ``pos``; return the value and the position after it, which may be before the end.
 
+        :raises LimitReached: if there is more than the limit ``message_objects`` allows
         :raises DecodeError: if the bytes are malformed or end early
         """
         if not self.older:
@@ -69,7 +77,9 @@ class Versioned(Construct):  # type: ignore[misc]  # construct ships no types
 
     def _decode(self, buf: bytes, pos: int) -> tuple[dict[str, Any], int]:
         try:
-            value, end = self._fast(buf, pos)
+            value, end = (self._fast if len(buf) <= IN_FORCE["message_objects"] else self._counted)(buf, pos)
+        except LimitReached:
+            raise
         except codegen.MALFORMED as error:
             raise self._explained(buf, pos, error) from None
         if end > len(buf):

@@ -406,3 +406,8 @@ def width_of(con: WireType) -> int | None:
         widths = [width_of(member.con) for member in con.members]
         return None if None in widths else sum(width for width in widths if width is not None)
     return None
+
+
+def objects_of(element: WireType) -> int:
+    """Return what an element of an array counts of the limit ``message_objects``: its fields, 1 if it has none."""
+    return max(len(element.members), 1) if isinstance(element, Struct) else 1

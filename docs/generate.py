@@ -13,6 +13,7 @@ from captures.analysis.findings.reference import reference as rules_reference
 from captures.exchanges import columns
 from captures.filters import reference
 from captures.tables.schema import reference as tables_reference
+from dissectors.budget import reference as limits_reference
 from docs.tools import commands, json_schemas, man, messages, performance, versions_seen
 from docs.tools.markdown import linked
 from kproxy.tui.manual import key_sections, markdown, settings_section
@@ -126,6 +127,26 @@ A manifest has `run`, `schema` (version of the schema), `kproxy` (version of the
   decoded."""
 
 
+LIMITS = """# Limits: what foreign bytes may cost
+
+Captures come from anywhere, clients and brokers send what they like, and a few bytes can stand for millions of records.
+So what a file, a connection or a message may cost is bounded, by bytes, records and objects, never by time: the same
+bytes always give the same result. What would go over a limit is left undecided, says the name of the limit, and ends
+nothing else: the exchange has a problem, its other fields and the headers of its batches are shown, and
+[the exit code](exit-codes.md) is 3. A filter that cannot be decided for that reason lets the exchange not pass, and is
+told on standard error.
+
+```sh
+kproxy --limit message_records=5M read --json kafka.pcap    # before the command; may be given several times
+export KPROXY_LIMITS=message_records=5M,message_bytes=1GiB  # for all commands, and for libraries that use kproxy
+```
+
+Values are numbers, with K, M or G for powers of 1000, and KiB, MiB or GiB for powers of 1024. Processes that kproxy
+starts keep to the same limits: the proxy's, those that read in parallel, and Spark's. What is undecided is read with a
+higher limit, if there is memory for it: some 500 bytes for each record, and 100 for each field. Made by
+`python -m docs.generate`."""
+
+
 COMMANDS = """# The commands
 
 Every command with its options, as `--help` prints them; `-h` works with each. What goes with which task is in the
@@ -164,6 +185,7 @@ def pages() -> dict[str, str]:
         "columns.md": f"{COLUMNS}\n\n{columns.reference()}\n",
         "findings.md": f"{FINDINGS}\n\n{rules_reference()}\n",
         "tables.md": f"{TABLES}\n\n{linked(tables_reference())}\n",
+        "limits.md": f"{LIMITS}\n\n{limits_reference()}\n",
         "filters.md": f"{FILTERS}\n\n{reference().rstrip()}\n",
         "ui.md": with_tables(
             "ui.md",

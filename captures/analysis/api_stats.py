@@ -89,7 +89,7 @@ class _Sums:
 
 
 def undecoded(exchange: Exchange) -> bool:
-    """Tell whether a frame that is there was not decoded.
+    """Tell whether a frame that is there was not decoded, or not all of it because of a limit.
 
     A response that the end cut off counts as unanswered instead, and one without its request as an orphan.
     """
@@ -97,7 +97,7 @@ def undecoded(exchange: Exchange) -> bool:
         return False
     if Flag.UNANSWERED in exchange.flag:
         return any(side == "request" for side, _ in exchange.problems)
-    return bool(exchange.problems)
+    return bool(exchange.problems or exchange.limits)
 
 
 class ApiStats:

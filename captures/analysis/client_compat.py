@@ -8,6 +8,7 @@ none: clients of 4.0 and later do so with brokers before 2.1 (KIP-896).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from captures.analysis.client_ranges import client_range
@@ -17,6 +18,7 @@ from captures.analysis.negotiation import API_VERSIONS, BETWEEN_BROKERS, Negotia
 from captures.analysis.releases import TELEMETRY, Line, lines_matching, name_of
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Range, shown
 from captures.exchanges import Capture, Exchange
+from captures.faults import Uncontained
 from dissectors.apis import NAMES, api_name
 
 
@@ -98,6 +100,7 @@ class ClientCompatibility:
     def __init__(self, line: Line, capture: Capture | None = None) -> None:
         self.name = f"{JAVA} {name_of(line)}"
         self._line = line
+        self._faults = Uncontained() if capture is None else capture.faults
         self._negotiation = Negotiation(capture)
 
     def add(self, exchange: Exchange) -> None:
@@ -108,7 +111,11 @@ class ClientCompatibility:
         """Return what would come of the client with every broker, the gravest first."""
         matrix = self._negotiation.result()
         order = list(Verdict)
-        found = [self._broker(each, matrix.clients) for each in matrix.brokers]
+        told = (
+            self._faults.made(partial(self._broker, each, matrix.clients), "judging a broker", None)
+            for each in matrix.brokers
+        )
+        found = [each for each in told if each is not None]
         return sorted(found, key=lambda each: (order.index(each.verdict), each.broker))
 
     def _broker(self, offer: BrokerOffer, clients: list[ClientVersions]) -> BrokerFit:

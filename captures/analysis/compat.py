@@ -13,6 +13,8 @@ itself (KIP-511). 0.9 keeps the connection open and does not answer an API that 
 
 from __future__ import annotations
 
+from functools import partial
+
 from captures.analysis.client_ranges import Spoken, spoken
 from captures.analysis.clients import fingerprints
 from captures.analysis.clients.fingerprints import Fingerprints
@@ -23,6 +25,7 @@ from captures.analysis.negotiation import API_VERSIONS, Negotiation
 from captures.analysis.releases import lines_serving, name_of
 from captures.analysis.version_matrix import ClientVersions, Limit, shown
 from captures.exchanges import Capture, Exchange
+from captures.faults import Uncontained
 from dissectors.apis import api_name
 
 NEEDS = fingerprints.NEEDS | {"replica", "software", "response.api_keys", "response.error_code"}
@@ -39,6 +42,7 @@ class Compatibility:
 
     def __init__(self, target: Target, capture: Capture | None = None) -> None:
         self.target = target
+        self._faults = Uncontained() if capture is None else capture.faults
         self._negotiation = Negotiation(capture)
         self._fingerprints = Fingerprints(capture)
 
@@ -50,7 +54,12 @@ class Compatibility:
     def result(self) -> Report:
         """Return what would come of every client."""
         matrix = self._negotiation.result()
-        clients = [self._client(each) for each in matrix.clients if not each.is_broker]
+        told = (
+            self._faults.made(partial(self._client, each), "judging a client", None)
+            for each in matrix.clients
+            if not each.is_broker
+        )
+        clients = [each for each in told if each is not None]
         order = list(Verdict)
         clients.sort(key=lambda each: (order.index(each.verdict), each.name))
         return Report(self.target, clients, [each.name for each in matrix.clients if each.is_broker])

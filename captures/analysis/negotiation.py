@@ -25,6 +25,7 @@ from captures.analysis.version_matrix import (
     shown,
 )
 from captures.exchanges import Capture, Exchange, Flag
+from captures.faults import Uncontained
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from dissectors.apis import api_name
 
@@ -115,6 +116,7 @@ class Negotiation:
 
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
+        self._faults = Uncontained() if capture is None else capture.faults
         self._introductions = Introductions()
         self._offers: dict[str, BrokerOffer] = {}
         self._clients: dict[str, _Client] = {}
@@ -167,8 +169,16 @@ class Negotiation:
     # ------------------------------------------------------------ what came of it
     def result(self) -> Matrix:
         """Return the brokers by address, the clients by name, and the warnings, the gravest first."""
-        clients = [self._client(name, seen) for name, seen in sorted(self._clients.items())]
-        warnings = [each for client in clients for each in self._of_client(client)]
+        clients, warnings = list[ClientVersions](), list[VersionWarning]()
+        for name, seen in sorted(self._clients.items()):
+            try:
+                client = self._client(name, seen)
+                warned = self._of_client(client)
+            except Exception as error:
+                self._faults.note(error, "telling the versions of a client", min(seen.first.values()))
+                continue
+            clients.append(client)
+            warnings += warned
         warnings += [*self._of_fallbacks(), *self._of_changes()]
         order = list(WarningKind)
         warnings.sort(key=lambda each: (order.index(each.kind), each.client, each.first))

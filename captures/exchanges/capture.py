@@ -133,6 +133,8 @@ class Capture:
         self.bulk = BulkPairing(self.table, self.limits, MAX_FRAME)
         self.singles: dict[int, SingleConnection] = {}
         self.ordinary = np.zeros(0, np.bool_)
+        self._left: set[int] = set()
+        """Connections that are read no further by a fault."""
         self._swapped: set[int] = set()
         """Connections whose direction 1 is the client's, of those that were forgotten."""
         self._secrets = 0
@@ -305,8 +307,15 @@ class Capture:
         """
         connections = rest.connections()
         for connection in connections[~self.ordinary[connections]].tolist():
+            if connection in self._left:
+                rest.take(connection)
+                continue
             single = self._single(connection)
-            handover = single.feed(rest, to_the_end=connection in given_up)
+            try:
+                handover = single.feed(rest, to_the_end=connection in given_up)
+            except Exception as error:
+                self._leave(connection, error)
+                continue
             if handover is not None:
                 self.bulk.take_over(handover, single.client_direction)
                 self.ordinary[connection] = True
@@ -353,7 +362,16 @@ class Capture:
 
     def _take_over(self, handover: Handover) -> None:
         self.ordinary[handover.connection] = False
-        self._single(handover.connection).adopt(handover)
+        try:
+            self._single(handover.connection).adopt(handover)
+        except Exception as error:
+            self._leave(handover.connection, error)
+
+    def _leave(self, connection: int, error: Exception) -> None:
+        """Read a connection no further, as it has brought out a fault; what was read of it stays."""
+        client, broker = self.endpoints(connection)
+        self.faults.note(error, f"reading the connection {client} > {broker} on")
+        self._left.add(connection)
 
     def _finish(self) -> None:
         rows, handovers = self.bulk.finish()
@@ -382,7 +400,11 @@ class Capture:
                 self._swapped.add(connection)
 
     def _finish_single(self, single: SingleConnection) -> None:
-        single.finish(self._ended_by(single.connection))
+        if single.connection not in self._left:
+            try:
+                single.finish(self._ended_by(single.connection))
+            except Exception as error:
+                self._leave(single.connection, error)
         self.skipped.extend(single.skipped)
         if single.foreign:
             self.foreign[single.connection] = single.foreign

@@ -33,7 +33,6 @@ from dissectors.embedded import identity
 from dissectors.frames import Body, Problem, decode_request, decode_response
 from dissectors.knowledge import TELLING, Knowledge
 from dissectors.record_values import Payload
-from dissectors.records import DEFAULT_LIMITS, Limits
 
 NANOSECONDS = 1_000_000_000
 UNKNOWN_API = -1
@@ -132,8 +131,15 @@ class Exchange:
 
     @property
     def decoded_fully(self) -> bool:
-        """Whether every frame there is was decoded to its last byte, in the version it announced."""
-        return not self.problems and Flag.ORPHAN not in self.flag
+        """Whether every frame there is was decoded to its last byte, in the version it announced, and within limits."""
+        return not self.problems and Flag.ORPHAN not in self.flag and not self.limits
+
+    @property
+    def limits(self) -> set[str]:
+        """Names of the limits beyond which something is undecided (:data:`dissectors.budget.LIMITS`)."""
+        if not self.problems and not self.annotations.problems:
+            return set()
+        return {found.limit for _, found in (*self.problems, *self.annotations.problems) if found.limit}
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented shape (``docs/json.md``), for a JSON encoder that knows bytes."""
@@ -185,7 +191,6 @@ class ExchangeReader:
 
     :param show_secrets: leave passwords, tokens and keys readable
     :param payload: how much of records to show: ``full``, ``preview`` or ``none``
-    :param limits: bounds of decompression
     :param annotate: make bodies ready to be shown; False leaves records as bytes and is faster
     :param gist: put each exchange in a few words
     :param live: the capture still grows: exchanges are numbered as :meth:`take` is told that they are complete, or as
@@ -200,7 +205,6 @@ class ExchangeReader:
         *,
         show_secrets: bool = False,
         payload: Payload = "full",
-        limits: Limits = DEFAULT_LIMITS,
         annotate: bool = True,
         gist: bool = True,
         live: bool = False,
@@ -209,7 +213,7 @@ class ExchangeReader:
         self.capture = capture
         self._learns = knowledge is None
         self.knowledge = Knowledge() if knowledge is None else knowledge
-        self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, limits=limits, payload=payload)
+        self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, payload=payload)
         self._annotate = annotate
         self._tell_gist = gist
         self._first = 1

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from struct import Struct
 from typing import BinaryIO, NamedTuple
 
+from captures import private
 from captures.packets.link import ETHERNET
 
 SNAPSHOT_LENGTH = 262_144
@@ -152,7 +152,7 @@ class PcapngWriter:
 
 
 def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a pcapng file so that another section can follow; a new file if there is none.
+    """Open a pcapng file, for its owner alone, so that another section can follow; a new file if there is none.
 
     A last block that is not whole, as a killed writer may leave it, is cut off first.
 
@@ -160,7 +160,8 @@ def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
     :raises ValueError: if the file is no little-endian pcapng file
     :raises OSError: if it cannot be opened
     """
-    file = Path(path).open("a+b", buffering=0)  # noqa: SIM115  # the caller closes it
+    descriptor = private.opened(path, os.O_RDWR | os.O_APPEND)
+    file = os.fdopen(descriptor, "a+b", buffering=0)
     try:
         file.truncate(_whole_blocks(file))
     except BaseException:

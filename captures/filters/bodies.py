@@ -19,6 +19,7 @@ from captures.filters.context import Context
 from captures.filters.fields import Field
 from captures.filters.paths import Path
 from captures.filters.predicates import Predicate
+from dissectors.budget import of_message
 
 Match = Callable[[Exchange, Context], bool]
 Values = Callable[[Exchange, Context], list[Any]]
@@ -85,7 +86,8 @@ class _Writer:
 
     def __init__(self) -> None:
         self._names: dict[str, Any] = {**_READS, "each": _each, "element": _element}
-        self._names |= {"batches_of": reads.shown_batches, "embedded_values": reads.embedded_values}
+        self._names |= {"batches_of": reads.batches_of, "embedded_values": reads.embedded_values}
+        self._names |= {"decided": reads.decided, "of_message": of_message}
         self._functions: list[str] = []
         self._count = 0
 
@@ -165,6 +167,7 @@ class _Writer:
         lines += [
             f"{'    ' * depth}if {holder} is not None and {self._asked(predicate, holder)}:",
             f"{'    ' * depth}    return True",
+            *(["    decided(x, reached)"] if path.records_at else []),
             "    return False\n",
         ]
         self._functions.append("\n".join(lines))
@@ -176,6 +179,8 @@ class _Writer:
         :returns: its lines, the variable that a value is in, and how deep the lines behind it are indented
         """
         lines = [f"def {name}(x, c):"]
+        if path.records_at:
+            lines.append("    reached, budget = [], of_message()")
         if path.embedded_at:
             held = ".".join(
                 step if index is None else f"{step}[{index}]"
@@ -195,7 +200,7 @@ class _Writer:
             key = self._constant(step)
             found = f"{holder}.get({key}) if {holder}.__class__ is dict else None"
             if number == path.records_at:
-                found = f"batches_of({found})"
+                found = f"batches_of({found}, c, reached, budget)"
             each = f"each({found})" if index is None else f"element({found}, {index})"
             lines.append(f"{'    ' * depth}for b{number} in {each}:")
             holder = f"b{number}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from captures.interventions import Interventions
 from captures.meaning import Names
@@ -37,6 +37,8 @@ class Context:
     :ivar selections: numbers of the exchanges in each of :data:`SELECTIONS`; what is missing is empty
     :ivar comments: comments by number
     :ivar interventions: what kproxy did to exchanges, by number
+    :ivar records: reads a records field that was not annotated, with its records or without, in the place of
+        :func:`captures.filters.reads.shown_batches`
     """
 
     names: Names = unnamed
@@ -45,6 +47,7 @@ class Context:
     selections: Mapping[str, Collection[int]] = field(default_factory=dict)
     comments: Mapping[int, str] = field(default_factory=dict)
     interventions: Mapping[int, Interventions] = field(default_factory=dict)
+    records: Callable[[bytes, bool], list[dict[str, Any]]] | None = None
 
     def selected(self, selection: str, number: int) -> bool:
         """Tell whether an exchange belongs to a selection."""

@@ -26,6 +26,12 @@ and `a != x` is `not (a == x)`, so it does. Texts with spaces, commas, parenthes
 Durations have a unit (`ns` `us` `ms` `s` `m` `h` `d`), sizes may have one (`B` `kB` `MB` `GB` `KiB` `MiB` `GiB`).
 `error` and `~e` leave out errors that belong to a normal conversation, `error.any` does not; `latency` is what was
 measured, `excess` leaves designed waiting out.
+
+Regular expressions are those of [RE2](https://github.com/google/re2/wiki/Syntax): time grows with the text and not
+faster, whoever wrote the text. So there is no lookahead or lookbehind, no backreferences, atomic groups or possessive
+repetition, and nothing is repeated more than 1,000 times. A dot is any character, a line break too; `^` and `$` are the
+two ends. `\\d`, `\\w`, `\\s` and `\\b` mean ASCII, `\\pL` is any letter. In bytes a dot is any byte, unless the
+expression has characters beyond ASCII: then it means text in UTF-8.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import tzinfo
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from captures.filters.fields import PROJECTED, Field, Kind
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
 from captures.filters.table_columns import Columns, TableColumns, message_columns
+from dissectors.budget import LimitReached
 
 FILTERING = "the filter"
 """What is being done, for faults."""
@@ -43,6 +45,7 @@ class Filter:
     :ivar expanded: the same in the main grammar, without short forms
     :ivar needs_bodies: whether columns alone may leave rows undecided
     :ivar needs_groups: whether it asks for groups, which are inferred better with :attr:`Context.groups`
+    :ivar undecided: by the name of a limit, of how many exchanges it left undecided whether they fit
     :ivar needs_start: whether it has times that count from the beginning of the capture
     """
 
@@ -60,6 +63,7 @@ class Filter:
         self._needs = _needs(self._bound)
         self._columns = compile_columns(self._bound)
         self._match = bodies.compile_bodies(self._bound)
+        self.undecided: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Filter {self.expanded}>"
@@ -78,17 +82,33 @@ class Filter:
         """The Python source that :meth:`match` runs."""
         return bodies.generated_source(self._bound)
 
-    def match(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
+    def match_strictly(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
         """Tell whether an exchange fits.
 
+        :raises LimitReached: if that is undecided because of a limit
         :raises ValueError: if the filter needs the beginning of the capture and the context does not tell it
         """
-        return self._match(exchange, context)
+        fits = self._match(exchange, context)
+        beyond = exchange.problems and _beyond(exchange)
+        if beyond and self.needs_bodies:
+            raise LimitReached(beyond, "decoding it")
+        return fits
+
+    def match(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
+        """Tell whether an exchange fits. Where that is undecided because of a limit, it does not, and is counted.
+
+        :raises ValueError: as :meth:`match_strictly`
+        """
+        try:
+            return self.match_strictly(exchange, context)
+        except LimitReached as reached:
+            self.undecided[reached.limit] += 1
+            return False
 
     def fits(self, exchange: Exchange, context: Context, faults: Faults) -> bool:
         """Tell whether an exchange of a capture fits; one with which this fails does not, and the fault is noted."""
         try:
-            return self._match(exchange, context)
+            return self.match(exchange, context)
         except Exception as error:
             faults.note(error, FILTERING, exchange.number)
             return False
@@ -227,3 +247,12 @@ def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
         {int(numbers[row]): note.comment for row, note in noted.items() if note.comment},
         {int(numbers[row]): each for row, each in done.items()},
     )
+
+
+def _beyond(exchange: Exchange) -> str:
+    """Return the name of the limit for which a body stayed bytes, empty if both were decoded."""
+    bodies = (exchange.request, exchange.response)
+    problems = (
+        problem for body in bodies if body is not None and body.beyond_limit for problem in body.problems
+    )
+    return next((problem.limit for problem in problems if problem.limit), "")

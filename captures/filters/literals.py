@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from fractions import Fraction
+from typing import TypeVar
 
 from captures.filters import predicates, values
 from captures.filters.errors import did_you_mean
@@ -13,6 +14,7 @@ from captures.filters.fields import NAMED_VALUES, Field, Kind
 from captures.filters.grammar import CONTAINS, EQUAL, MATCHES, Value
 from captures.filters.paths import Path, domain_of, is_records
 from captures.filters.predicates import Predicate
+from captures.filters.regex import BytesRegex, RegexError, TextRegex
 from dissectors import schema
 from dissectors.apis import NAMES, api_name, keys_by_name
 from dissectors.domains import Domain
@@ -29,6 +31,8 @@ _MS = 1_000_000
 
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint16", "uint32"})
 _NUMERIC = (int, float)
+
+_Regex = TypeVar("_Regex", TextRegex, BytesRegex)
 
 
 class BadValueError(ValueError):
@@ -151,7 +155,7 @@ def _truth(name: str, value: Value) -> bool:
 
 def _bytes(operator: str, value: Value) -> Predicate:
     if operator == MATCHES:
-        return predicates.matches(_regex(value)[1])
+        return predicates.matches(_regex(BytesRegex, value))
     data = _data(value)
     return predicates.contains(data) if operator == CONTAINS else predicates.equal(data)
 
@@ -204,18 +208,16 @@ def _address(kind: Kind, value: Value) -> Predicate:
 
 def _text(operator: str, value: Value) -> Predicate:
     if operator == MATCHES:
-        return predicates.matches(_regex(value)[0])
+        return predicates.matches(_regex(TextRegex, value))
     return predicates.contains(value.text) if operator == CONTAINS else predicates.equal(value.text)
 
 
-def _regex(value: Value) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
+def _regex(kind: type[_Regex], value: Value) -> _Regex:
     try:
-        return predicates.regex(value.text)
-    except ValueError as problem:
-        position = getattr(problem.__cause__, "pos", None)
-        within = min(position or 0, max(len(value.text) - 1, 0)) + value.quoted
-        reason = getattr(problem.__cause__, "msg", str(problem))
-        raise BadValueError(f"not a regular expression: {reason}", at=within) from problem
+        return kind(value.text)
+    except RegexError as problem:
+        within = min(problem.position, max(len(value.text) - 1, 0)) + value.quoted
+        raise BadValueError(f"not a regular expression: {problem}", at=within) from problem
 
 
 # ---------------------------------------------------------------- fields of messages

@@ -8,8 +8,6 @@ numpy compares by the column.
 from __future__ import annotations
 
 import math
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.filters.grammar import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL
+from captures.filters.regex import BytesRegex, TextRegex
 from captures.filters.values import Moment
 
 Interval = tuple[int | None, int | None]
 """Lowest and highest value that fits, both included; None is unbounded."""
 
 Mask = NDArray[np.bool_]
-
-_REGEX_PROBLEMS = (re.error, OverflowError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -179,9 +176,9 @@ def contains(value: str | bytes) -> Predicate:
     return Predicate("{0} in v", (value,))
 
 
-def matches(pattern: re.Pattern[Any]) -> Predicate:
+def matches(pattern: TextRegex | BytesRegex) -> Predicate:
     """Return a test of a regular expression that is found anywhere."""
-    return Predicate("{0}(v) is not None", (pattern.search,))
+    return Predicate("{0}(v)", (pattern.found,))
 
 
 def called(test: Callable[[Any], bool]) -> Predicate:
@@ -214,18 +211,3 @@ def guarded(condition: str, inner: Predicate) -> Predicate:
 
 def _shifted(source: str, by: int, count: int) -> str:
     return source.format(*(f"{{{by + index}}}" for index in range(count)))
-
-
-def regex(text: str) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
-    """Return a regular expression for texts and one for bytes; the case of letters does not matter.
-
-    :raises ValueError: with the reason, if it is none
-    """
-    try:
-        with warnings.catch_warnings():
-            # what a pattern may mean in a later Python is no concern of who writes a filter
-            warnings.simplefilter("ignore")
-            flags = re.IGNORECASE | re.DOTALL
-            return re.compile(text, flags), re.compile(text.encode("utf-8", "surrogatepass"), flags)
-    except _REGEX_PROBLEMS as problem:
-        raise ValueError(str(problem)) from problem

@@ -16,13 +16,16 @@ from captures.filters.values import split_endpoint
 from captures.meaning import members_in, producers_in, topics_in, transactional_ids_in
 from captures.meaning.payload import record_fields, record_paths
 from captures.names.names import with_port
+from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.frames import Body
 from dissectors.record_values import Notes, RecordValues
+from dissectors.records import Record, record_set
 
 Side = Literal["request", "response"]
 _SIDES: tuple[Side, Side] = ("request", "response")
 _MS = 1_000_000
 _READER = RecordValues()
+_OF_RECORDS = frozenset({"batch_bytes", "batch_ratio", "batch_records", "message_bytes", "message_records"})
 
 
 def _bodies(exchange: Exchange) -> Iterator[tuple[int, int, Mapping[str, Any], Side]]:
@@ -91,7 +94,7 @@ def producer_ids(exchange: Exchange, context: Context) -> set[int]:
         for key, version, value, side in _bodies(exchange)
         for producer in producers_in(key, version, value, side)
     }
-    for batch in batches(exchange, context, records=False):
+    for batch in batches(exchange, context):
         if batch["producer_id"] is not None and batch["producer_id"] >= 0:
             found.add(batch["producer_id"])
     return found
@@ -154,37 +157,77 @@ def port_of(endpoint: str) -> int | None:
 
 
 # ---------------------------------------------------------------- records
-def shown_batches(value: Any, *, records: bool = True) -> list[dict[str, Any]]:
-    """Return a records field as a list of batches, whether or not it was annotated."""
-    if isinstance(value, list):
-        return [batch for batch in value if isinstance(batch, dict)]
-    if not value or not isinstance(value, bytes):
-        return []
-    reader = _READER if records else _HEADERS
-    return reader.show(value, "", None, Notes({}, []))
+def shown_batches(value: Any, reached: list[LimitReached], budget: Budget) -> list[dict[str, Any]]:
+    """Return a records field as a list of batches, whether or not it was annotated.
+
+    :param reached: takes the limits beyond which there are no records
+    :param budget: of the message
+    """
+    if not isinstance(value, bytes):
+        return _annotated(value)
+    notes = Notes({}, [])
+    shown = _READER.show(value, "", None, notes, budget=budget)
+    reached.extend(problem for problem in notes.problems if isinstance(problem, LimitReached))
+    return shown
+
+
+def shown_headers(value: Any) -> list[dict[str, Any]]:
+    """Return a records field as a list of batches without their records."""
+    return _HEADERS.show(value, "", None, Notes({}, [])) if isinstance(value, bytes) else _annotated(value)
+
+
+def _annotated(value: Any) -> list[dict[str, Any]]:
+    return [batch for batch in value if isinstance(batch, dict)] if isinstance(value, list) else []
+
+
+def decided(exchange: Exchange, reached: list[LimitReached]) -> None:
+    """Be asked when nothing was found in records, whether that is sure.
+
+    :param reached: limits beyond which records were not read
+    :raises LimitReached: if some were not, here or when the exchange was annotated
+    """
+    if reached:
+        raise reached[0]
+    for name in exchange.limits & _OF_RECORDS:
+        raise LimitReached(name, "reading all records")
 
 
 _HEADERS = RecordValues(payload="none")
 
 
-def batches(exchange: Exchange, context: Context, *, records: bool = True) -> Iterator[dict[str, Any]]:
-    """Record batches of request and response.
+def batches_of(
+    value: Any, context: Context, reached: list[LimitReached], budget: Budget
+) -> list[dict[str, Any]]:
+    """Return a records field as a list of batches with their records, read as the context says.
 
-    :param records: whether their records are wanted, for which they have to be decompressed
+    :raises LimitReached: where the context allows less than the message has
     """
+    if context.records is not None and value and isinstance(value, bytes):
+        return context.records(value, True)
+    return shown_batches(value, reached, budget)
+
+
+def _headers_of(value: Any, context: Context) -> list[dict[str, Any]]:
+    if context.records is not None and value and isinstance(value, bytes):
+        return context.records(value, False)
+    return shown_headers(value)
+
+
+def batches(exchange: Exchange, context: Context) -> Iterator[dict[str, Any]]:
+    """Record batches of request and response, by their headers."""
     for key, version, body, side in _bodies(exchange):
         for value in record_fields(key, version, body, side):
-            yield from shown_batches(value, records=records)
+            yield from _headers_of(value, context)
 
 
-def _added_up(exchange: Exchange, one: Callable[[dict[str, Any]], int]) -> int | None:
+def _added_up(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
     """Add up something of all batches; None if the messages are none that carry records."""
     total = None
     for key, version, body, side in _bodies(exchange):
         if record_paths(key, version, side):
             total = total or 0
             for value in record_fields(key, version, body, side):
-                total += sum(map(one, shown_batches(value, records=False)))
+                total += sum(map(one, _headers_of(value, context)))
     return total
 
 
@@ -196,62 +239,85 @@ def _announced(batch: dict[str, Any]) -> int:
 
 def record_count(exchange: Exchange, context: Context) -> int | None:
     """Records that batch headers announce."""
-    return _added_up(exchange, _announced)
+    return _added_up(exchange, context, _announced)
 
 
 def batch_count(exchange: Exchange, context: Context) -> int | None:
     """Complete record batches."""
-    return _added_up(exchange, lambda _: 1)
+    return _added_up(exchange, context, lambda _: 1)
 
 
 def record_bytes(exchange: Exchange, context: Context) -> int | None:
     """Bytes of the complete record batches."""
-    return _added_up(exchange, lambda batch: int(batch["size"]))
+    return _added_up(exchange, context, lambda batch: int(batch["size"]))
 
 
 def codecs(exchange: Exchange, context: Context) -> Iterator[str]:
     """Compression of the record batches."""
-    return (batch["codec"] for batch in batches(exchange, context, records=False))
+    return (batch["codec"] for batch in batches(exchange, context))
 
 
-def _records(exchange: Exchange, context: Context) -> Iterator[dict[str, Any]]:
-    for batch in batches(exchange, context):
-        # keys of control records are types of markers, not what anyone wrote
-        if not batch["control"]:
-            yield from batch["records"]
+def _records(exchange: Exchange) -> Iterator[Record]:
+    """Yield what was written; keys of control records are types of markers.
+
+    :raises LimitReached: at the end, if there are more records than were read
+    """
+    reached: list[LimitReached] = []
+    for key, version, body, side in _bodies(exchange):
+        budget = of_message()
+        for value in record_fields(key, version, body, side):
+            if isinstance(value, bytes):
+                yield from _read(value, budget, reached)
+            else:
+                yield from _shown(value)
+    decided(exchange, reached)
+
+
+def _read(data: bytes, budget: Budget, reached: list[LimitReached]) -> Iterator[Record]:
+    found = record_set(data, budget)
+    problems = found.problems
+    for batch in found.batches:
+        if not batch.control:
+            read = batch.read(budget)
+            yield from read.records
+            problems.extend(read.problems)
+    reached.extend(problem for problem in problems if isinstance(problem, LimitReached))
+
+
+def _shown(value: Any) -> Iterator[Record]:
+    for batch in _annotated(value):
+        for record in () if batch["control"] else batch["records"]:
+            headers = tuple((header["key"], header["value"]) for header in record["headers"])
+            yield Record(record["offset"], record["timestamp"], record["key"], record["value"], headers)
 
 
 def keys(exchange: Exchange, context: Context) -> Iterator[bytes]:
     """Keys of records."""
-    return (record["key"] for record in _records(exchange, context) if record["key"] is not None)
+    return (record.key for record in _records(exchange) if record.key is not None)
 
 
 def record_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
     """Values of records."""
-    return (record["value"] for record in _records(exchange, context) if record["value"] is not None)
+    return (record.value for record in _records(exchange) if record.value is not None)
 
 
-def _headers(exchange: Exchange, context: Context) -> Iterable[dict[str, Any]]:
-    return (header for record in _records(exchange, context) for header in record["headers"])
+def _headers(exchange: Exchange) -> Iterable[tuple[str, bytes | None]]:
+    return (header for record in _records(exchange) for header in record.headers)
 
 
 def header_names(exchange: Exchange, context: Context) -> Iterator[str]:
     """Names of record headers."""
-    return (header["key"] for header in _headers(exchange, context))
+    return (name for name, _ in _headers(exchange))
 
 
 def header_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
     """Values of record headers."""
-    return (header["value"] for header in _headers(exchange, context) if header["value"] is not None)
+    return (value for _, value in _headers(exchange) if value is not None)
 
 
 def header_named(exchange: Exchange, context: Context, name: str) -> Iterator[bytes]:
     """Values of the record headers with a name."""
-    return (
-        header["value"]
-        for header in _headers(exchange, context)
-        if header["key"] == name and header["value"] is not None
-    )
+    return (value for held, value in _headers(exchange) if held == name and value is not None)
 
 
 # ---------------------------------------------------------------- bodies by path

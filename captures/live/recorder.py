@@ -11,6 +11,7 @@ Times are nanoseconds since the epoch by the clock of this machine, as packet ti
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from captures import private
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.packets.errors import CaptureError
 from captures.packets.reader import BLOCK_SIZE, recognise
@@ -234,7 +236,7 @@ class Recorder:
         path = self._free_path(match)
         partial = path.with_name(f".{path.name}.part")
         try:
-            with partial.open("xb") as file:
+            with os.fdopen(private.opened(partial, os.O_WRONLY | os.O_EXCL), "wb") as file:
                 kept = self._copy(window, file, path, stopped=stopped)
             partial.rename(path)
         except (OSError, CaptureError) as error:

@@ -23,6 +23,7 @@ from pathlib import Path
 from threading import Condition
 from typing import IO
 
+from captures import private
 from captures.packets.errors import Dropped
 from captures.packets.feeds import Stop
 from captures.packets.pcap import FILE_HEADER
@@ -187,7 +188,9 @@ class Ring:
             file: IO[bytes] = tempfile.TemporaryFile(prefix="kproxy-", buffering=0, dir=self._where)  # noqa: SIM115  # until dropped
             return Chunk(self._made + 1, file, None)
         path = self._folder / f"{self._made + 1:08}{SUFFIX}"
-        return Chunk(self._made + 1, path.open("x+b", buffering=0), path)
+        return Chunk(
+            self._made + 1, os.fdopen(private.opened(path, os.O_RDWR | os.O_EXCL), "w+b", buffering=0), path
+        )
 
     def _room(self) -> bool:
         """Whether another chunk fits: into the bound, and on the disk.

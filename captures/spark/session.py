@@ -27,6 +27,7 @@ from captures.packets.spool import spool_directory
 from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted
 from captures.spark.gateway import Gateway
 from captures.spark.java import find_java
+from dissectors.budget import ENVIRONMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -318,6 +319,8 @@ def _settings(master: str, told: Mapping[str, str], folder: Path, *, own_log: bo
             # 200 by default, which costs seconds where the data are small
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         }
+    if ENVIRONMENT in os.environ:  # executors on other machines keep to the same limits
+        settings[f"spark.executorEnv.{ENVIRONMENT}"] = os.environ[ENVIRONMENT]
     settings |= told
     settings |= {"spark.master": master, "spark.api.mode": "classic"}
     options = [f"-Djava.io.tmpdir={shlex.quote(str(folder))}"]

@@ -1,7 +1,7 @@
 """Rows of record batches, and of the records in them.
 
-A row of a batch is read from its header; nothing is decompressed. Records are decompressed within the bounds of
-:class:`~dissectors.records.Limits`, and those of internal topics lose the values that hold secrets, as they do in
+A row of a batch is read from its header; nothing is decompressed. Records are decompressed within the budget of
+their message (:mod:`dissectors.budget`), and those of internal topics lose the values that hold secrets, as they do in
 ``kproxy read``.
 """
 
@@ -23,7 +23,8 @@ from captures.tables.partition_rows import (
 )
 from captures.tables.schema import TABLES
 from dissectors import embedded
-from dissectors.records import DEFAULT_LIMITS, Batch, Codec, Limits
+from dissectors.budget import Budget, LimitReached
+from dissectors.records import Batch, Codec
 
 PREVIEW = 200
 """Characters of a key or value that are shown as text."""
@@ -69,17 +70,23 @@ def batch_rows(sent: Sent, key: int) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def record_rows(sent: Sent, key: int, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[Any, ...]]:
+def record_rows(
+    sent: Sent, key: int, budget: Budget, beyond: list[LimitReached]
+) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each record of a records field, with :data:`RECORD_COLUMNS`.
 
-    Of a batch that is damaged inside the records before the fault are given.
+    Of a batch that is damaged inside, or that goes over a limit, the records before that are given.
+
+    :param budget: of the message
+    :param beyond: takes the limits that were reached
     """
     row = sent.row
     topic = row[TOPIC]
     place = sent.side, topic, row[TOPIC_ID], row[PARTITION]
     internal = topic in embedded.INTERNAL_TOPICS
     for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
-        records = batch.read(limits).records
+        records, problems = batch.read(budget)
+        beyond.extend(problem for problem in problems if isinstance(problem, LimitReached))
         control = batch.control
         shift = _shift(batch, at, records[0].offset, key) if records else None
         for offset, timestamp, name, value, headers in records:

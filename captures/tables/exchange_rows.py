@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,13 @@ from captures.meaning import Names
 from captures.meaning.mentions import group_paths, groups_in
 from captures.tables.batch_rows import BATCH_COLUMNS, RECORD_COLUMNS, batch_rows, record_rows
 from captures.tables.partition_rows import COLUMNS as PARTITION_COLUMNS
-from captures.tables.partition_rows import PartitionRows, Said
+from captures.tables.partition_rows import PartitionRows, Said, Sent
 from captures.tables.schema import PER_EXCHANGE, TABLES, Column, Needs, arrow_type, doing, needs_of, schema
 from dissectors.annotate import Annotations, Annotator, Side
 from dissectors.apis import api_name
-from dissectors.frames import Body
+from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.frames import Body, Problem
 from dissectors.knowledge import Knowledge
-from dissectors.records import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,9 @@ MANY = 4096
 """Exchanges after which it is time to take the rows."""
 MUCH = 32 << 20
 """Bytes of records, and of bodies as text, likewise."""
+
+RECORDS_AT_ONCE = 64 << 10
+"""Rows of records that wait as Python objects, which take several times the memory of columns."""
 
 _AS_TEXT = 2
 """How much larger bodies are as JSON, more or less."""
@@ -93,7 +97,6 @@ class ExchangeTables:
         added, so that rows do not depend on the order
     :param run: which run into the folder this is
     :param columns: table -> names of its columns; the usual ones of those that are not named
-    :param limits: bounds of decompression
     :param faults: where to note what has no row by a fault of ours; without it, that is raised
     :raises ValueError: for a column that a table does not have
     """
@@ -105,13 +108,11 @@ class ExchangeTables:
         names: Names,
         run: int,
         columns: Mapping[str, Sequence[str]] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
         faults: Faults | None = None,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in PER_EXCHANGE if name in wanted)
         self._run = run
-        self._limits = limits
         self._faults = Uncontained() if faults is None else faults
         self._columns = {name: TABLES[name].choose((columns or {}).get(name)) for name in self.tables}
         self._schemas = {
@@ -129,7 +130,7 @@ class ExchangeTables:
         self._more = [_OWN[name] for name in more]
         self._shown = bool({"request", "response"} & set(own))
         self._look = bool(set(self.tables) - {"exchanges"}) or bool(_OF_PARTITIONS & set(own))
-        self._annotator = Annotator(Knowledge(), limits=limits)
+        self._annotator = Annotator(Knowledge())
         self._clear()
 
     @property
@@ -165,6 +166,8 @@ class ExchangeTables:
         except Exception as error:
             self._faults.note(error, _PARTITIONS, exchange.number)
             said = None
+        if said is not None and said.sent and key is not None:  # first, as it tells what is beyond limits
+            self._add_batches(exchange, said, key, at)
         if self._exchange_columns:
             self._add_cells(exchange, said)
         if said is None:
@@ -172,8 +175,6 @@ class ExchangeTables:
         for row in said.rows if "topic_partitions" in self._schemas else ():
             self._rows["topic_partitions"].append(row)
             self._of["topic_partitions"].append(at)
-        if said.sent and key is not None:
-            self._add_batches(said, key, at)
 
     def _add_cells(self, exchange: Exchange, said: Said | None) -> None:
         """Gather the row in the table of exchanges."""
@@ -194,20 +195,36 @@ class ExchangeTables:
         self._values_of.append(values)
         self._more_of.append(more)
 
-    def _add_batches(self, said: Said, key: int, at: int) -> None:
-        for name, make in (("record_batches", batch_rows), ("records", None)):
-            if name not in self._schemas:
-                continue
-            rows, of = self._rows[name], self._of[name]
+    def _add_batches(self, exchange: Exchange, said: Said, key: int, at: int) -> None:
+        if "record_batches" in self._schemas:
+            rows, of = self._rows["record_batches"], self._of["record_batches"]
             for sent in said.sent:
                 before = len(rows)
                 try:
-                    rows.extend(make(sent, key) if make is not None else record_rows(sent, key, self._limits))
+                    rows.extend(batch_rows(sent, key))
                 except Exception as error:
-                    self._faults.note(error, doing(name), self._common[at][0])
+                    self._faults.note(error, doing("record_batches"), exchange.number)
                 of.extend([at] * (len(rows) - before))
-                if name == "records":
-                    self._size += sum(_size(row) for row in rows[before:])
+        if "records" in self._schemas:
+            budgets: dict[Side, Budget] = {"request": of_message(), "response": of_message()}
+            for sent in said.sent:
+                self._add_records(exchange, sent, key, at, budgets[sent.side])
+
+    def _add_records(self, exchange: Exchange, sent: Sent, key: int, at: int, budget: Budget) -> None:
+        beyond: list[LimitReached] = []
+        made = self._faults.whole(record_rows(sent, key, budget, beyond), doing("records"), exchange.number)
+        while some := list(islice(made, RECORDS_AT_ONCE)):
+            rows, of = self._rows["records"], self._of["records"]
+            rows.extend(some)
+            of.extend([at] * len(some))
+            self._size += sum(map(_size, some))
+            if len(rows) >= RECORDS_AT_ONCE:
+                self._packed.append(self._batch("records", self._common_arrays()))
+                self._rows["records"], self._of["records"] = [], []
+        if beyond:
+            first, more = beyond[0], len(beyond) - 1
+            reason = f"records: {first.reason}" + (f"; {more:,} more batches are beyond it" if more else "")
+            exchange.problems.append((sent.side, Problem(-1, "", reason, first.limit)))
 
     def _as_shown(self, exchange: Exchange) -> Exchange:
         """Return an exchange with bodies as ``read --json`` has them; that which is given stays as it is."""
@@ -235,6 +252,8 @@ class ExchangeTables:
             for name in self.tables:
                 if name == "exchanges":
                     made[name] = self._exchange_batch(common)
+                elif name == "records" and self._packed:
+                    made[name] = self._joined_records(common)
                 elif self._of[name]:
                     made[name] = self._batch(name, common)
         self._clear()
@@ -247,6 +266,7 @@ class ExchangeTables:
         self._more_of: list[list[Any]] = []
         self._rows: dict[str, list[Any]] = {name: [] for name in _BEHIND}
         self._of: dict[str, list[int]] = {name: [] for name in _BEHIND}
+        self._packed: list[pa.RecordBatch] = []
         self._size = 0
 
     def _common_arrays(self) -> dict[str, pa.Array]:
@@ -279,15 +299,24 @@ class ExchangeTables:
         import pyarrow as pa
 
         made = self._schemas[name]
-        of = pa.array(np.array(self._of[name], np.int64))
+        of = np.array(self._of[name], np.int64)
         values = dict(zip(_BEHIND[name], zip(*self._rows[name], strict=True), strict=True))
         columns = (
-            common[field.name].take(of) if field.name in _COMMON else values[field.name] for field in made
+            common[field.name].take(pa.array(of)) if field.name in _COMMON else values[field.name]
+            for field in made
         )
         numbers = self._numbers()
         return record_batch(
             made, columns, [numbers[each] for each in self._of[name]], self._faults, doing(name)
         )
+
+    def _joined_records(self, common: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """Return the records that were packed on the way, and those that came since."""
+        import pyarrow as pa
+
+        parts = [*self._packed, *([self._batch("records", common)] if self._of["records"] else [])]
+        (joined,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
+        return joined
 
     def _numbers(self) -> list[int]:
         return [number for number, *_ in self._common]

@@ -103,7 +103,8 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
         # Brokers refuse it too. Unread, it cannot lead this decoder down a chain of envelopes.
         problems.append((0, "", f"an Envelope {side} inside an Envelope"))
     else:
-        Annotator(Knowledge(), show_secrets=hints.show_secrets).annotate(body, side, notes)
+        annotator = Annotator(Knowledge(), show_secrets=hints.show_secrets)
+        annotator.annotate(body, side, notes, budget=hints.budget)
         value["body"] = body.value
         problems += [(item.offset, item.path, item.reason) for _, item in notes.problems]
         if notes.decoded:
@@ -111,7 +112,10 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
     version = body.asked if body.asked >= 0 else None
     label = f"{name} {side}" + ("" if version is None else f" v{version}")
     masked = tuple(_under(path, side, "body") for path in notes.masked)
-    return Embedded(value, label, version, tuple(problems), masked, body.guess)
+    limit = next(
+        (item.limit for item in (*body.problems, *(item for _, item in notes.problems)) if item.limit), ""
+    )
+    return Embedded(value, label, version, tuple(problems), masked, body.guess, limit=limit)
 
 
 def _under(path: str, side: Side, name: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dissectors.budget import Budget
 from dissectors.errors import DecodeError
 
 #: byte offset in the bytes handed in (-1: unknown), field path inside the value, reason in words
@@ -31,6 +32,7 @@ class Hints:
     :ivar inner_key: API key of the request inside the Envelope that is being answered
     :ivar inner_version: its version
     :ivar show_secrets: leave passwords, proofs and tokens readable
+    :ivar budget: of the message that the field is in; None: as if it were all of it
     """
 
     protocol_type: str | None = None
@@ -40,6 +42,7 @@ class Hints:
     inner_key: int | None = None
     inner_version: int | None = None
     show_secrets: bool = False
+    budget: Budget | None = None
 
 
 NO_HINTS = Hints()
@@ -56,6 +59,7 @@ class Embedded:
     :ivar masked: paths inside ``value`` of what was replaced by None because it is secret
     :ivar guess: why it was read as something that nobody announced; empty if it was announced
     :ivar names: names of enumerated values inside ``value``, by path
+    :ivar limit: name of the limit beyond which nothing was decided, empty if none was reached
     """
 
     value: Any
@@ -65,6 +69,7 @@ class Embedded:
     masked: tuple[str, ...] = ()
     guess: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    limit: str = ""
 
 
 def problem_of(error: DecodeError) -> Problem:

@@ -12,13 +12,12 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from dissectors.budget import Budget
 from dissectors.errors import DecodeError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 MAX_DEPTH: Final = 32
-#: values of one message, nested ones included; a value of two bytes becomes an object of a hundred
-MAX_VALUES: Final = 250_000
 
 Schema = Mapping[int, "Field"]
 
@@ -81,7 +80,7 @@ def read(schema: Schema, data: bytes, into: dict[str, Any]) -> None:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.left = MAX_VALUES
+        self.budget = Budget("telemetry_values")
 
     def message(
         self, schema: Schema, pos: int, end: int, into: dict[str, Any], path: str, depth: int
@@ -163,6 +162,4 @@ class _Reader:
         raise DecodeError("the bytes end inside a varint", pos, path, truncated=True)
 
     def spend(self, pos: int, path: str) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise DecodeError(f"more than {MAX_VALUES} values", pos, path)
+        self.budget.spend("telemetry_values", 1, "the next value", pos, path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dissectors.budget import limit_of
 from dissectors.embedded.model import Embedded, Hints, Problem, problem_of
 from dissectors.embedded.protobuf import (
     BOOL,
@@ -27,12 +28,9 @@ from dissectors.embedded.protobuf import (
     read,
 )
 from dissectors.errors import DecodeError
-from dissectors.records import Codec, Limits, inflate
+from dissectors.records import Codec, inflate
 
 LABEL = "OpenTelemetry metrics"
-
-#: brokers refuse more than telemetry.max.bytes, by default 1 MiB, after decompression
-LIMITS = Limits(max_bytes=16 << 20)
 
 _MAGICS = {
     b"\x1f\x8b": Codec.GZIP,
@@ -165,19 +163,22 @@ def decode(data: bytes, hints: Hints) -> Embedded:
     if codec is None:
         codec = next((known for magic, known in _MAGICS.items() if data.startswith(magic)), Codec.NONE)
         guess = f"compression not announced, looks like {codec.name.lower()}"
-    inflated = inflate(codec, data, LIMITS)
+    inflated = inflate(codec, data, hints.budget, within="telemetry_bytes")
     problems: list[Problem] = []
+    limit = ""
     if inflated.problem is not None:
         problems.append(problem_of(inflated.problem))
+        limit = limit_of(inflated.problem)
         if not inflated.data:
-            return Embedded(None, LABEL, None, tuple(problems), guess=guess)
+            return Embedded(None, LABEL, None, tuple(problems), guess=guess, limit=limit)
     raw: dict[str, Any] = {}
     try:
         read(METRICS_DATA, inflated.data, raw)
     except DecodeError as error:
         problems.append(problem_of(error))
+        limit = limit or limit_of(error)
     resources = [_resource(item) for item in raw.get("resource_metrics", ())]
-    return Embedded({"resources": resources}, LABEL, None, tuple(problems), guess=guess)
+    return Embedded({"resources": resources}, LABEL, None, tuple(problems), guess=guess, limit=limit)
 
 
 # ---------------------------------------------------------------- for people

@@ -9,11 +9,8 @@ on bad bytes: what is wrong stands beside what was read.
 from dissectors.records.batch import Batch
 from dissectors.records.build import build_batch
 from dissectors.records.codecs import (
-    DEFAULT_LIMITS,
     Codec,
-    DecompressionBomb,
     Inflated,
-    Limits,
     compress,
     decompress,
     inflate,
@@ -26,16 +23,13 @@ from dissectors.records.spans import Span
 from dissectors.records.trace import Trace, trace_batch, trace_records
 
 __all__ = [
-    "DEFAULT_LIMITS",
     "Batch",
     "Codec",
     "Columns",
     "ControlRecord",
     "ControlType",
     "Decoded",
-    "DecompressionBomb",
     "Inflated",
-    "Limits",
     "Record",
     "RecordSet",
     "Span",

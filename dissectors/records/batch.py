@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple
 import crc32c
 from isal import isal_zlib
 
+from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
-from dissectors.records.codecs import DEFAULT_LIMITS, Buffer, Codec, Inflated, Limits, inflate
-from dissectors.records.record import Decoded, Record, decode_records, int64
+from dissectors.records.codecs import Buffer, Codec, Inflated, inflate
+from dissectors.records.record import Decoded, Record, decode_records, int64, most_records, over
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """The header of magic 2 (``DefaultRecordBatch.java``): base offset, length, partition leader epoch, magic,
@@ -198,29 +199,42 @@ class Batch:
         """Position in the field of the first byte after a header of magic 2."""
         return self.start + HEADER.size
 
-    def payload(self, limits: Limits = DEFAULT_LIMITS) -> Inflated:
-        """The bytes after the header of magic 2, decompressed; the problem's offset counts in the field."""
+    def payload(self, budget: Budget | None = None) -> Inflated:
+        """The bytes after the header of magic 2, decompressed; the problem's offset counts in the field.
+
+        :param budget: as for :meth:`read`
+        """
         raw = bytes(self.data[self.start + HEADER.size : self.end])
         if not raw or not self.attributes & legacy.CODEC_MASK:
             return Inflated(raw)
-        plain, problem = inflate(self.codec, raw, limits, magic=2)
+        plain, problem = inflate(self.codec, raw, budget, magic=2)
         if problem is None:
             return Inflated(plain)
         return Inflated(plain, legacy.moved(problem, self.records_start, "records"))
 
-    def read(self, limits: Limits = DEFAULT_LIMITS) -> Decoded:
+    def read(self, budget: Budget | None = None) -> Decoded:
         """Decompress and decode. Never raises on bad bytes: gives the records before the fault with it.
 
-        Nothing is cached: a list of records takes many times the bytes of the batch.
+        Nothing is cached: a list of records takes many times the bytes of the batch. Where a limit is reached, the
+        records before it are given with a :class:`~dissectors.budget.LimitReached`; where nothing is left of it,
+        nothing is decompressed.
+
+        :param budget: of the message that the batch is in; None: as if the batch were all of it
         """
+        budget = of_message() if budget is None else budget
         if self.magic != 2:
-            return legacy.decode_message(bytes(self.data[self.start : self.end]), self.start, limits)
+            return legacy.decode_message(bytes(self.data[self.start : self.end]), self.start, budget)
+        count = self.count or 0
+        most, name = most_records(budget)
+        if count > 0 and not most:
+            return Decoded([], (over(name, 0, count, self.start),))
         problem = None
         if self.attributes & legacy.CODEC_MASK:
-            plain, problem = self.payload(limits)
+            plain, problem = self.payload(budget)
         else:
             plain = bytes(self.data[self.start + HEADER.size : self.end])
-        rows, fault = decode_records(plain, self.count or 0, self.base_offset, self.base_timestamp, limits)
+        rows, fault = decode_records(plain, count, self.base_offset, self.base_timestamp, most, name)
+        budget.spend("message_records", len(rows))
         if self.attributes & LOG_APPEND:
             stamp = self.max_timestamp
             rows = [Record(offset, stamp, key, value, headers) for offset, _, key, value, headers in rows]
@@ -242,12 +256,13 @@ class Batch:
             return legacy.moved(fault, self.records_start)
         return legacy.decompressed(fault)
 
-    def records(self, limits: Limits = DEFAULT_LIMITS) -> list[Record]:
+    def records(self, budget: Budget | None = None) -> list[Record]:
         """All records.
 
+        :param budget: as for :meth:`read`
         :raises DecodeError: anything is wrong with them; :meth:`read` tells what could be had
         """
-        records, problems = self.read(limits)
+        records, problems = self.read(budget)
         if problems:
             raise problems[0]
         return records

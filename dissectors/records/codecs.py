@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* Output is bounded while it is produced (:class:`Limits`): a bomb costs its limit, never its full size.
+* Output is bounded while it is produced, by what is left of a budget: a bomb costs its limit, never its full size.
 * :func:`inflate` never raises on bad bytes: it gives what could be recovered and says what is wrong.
   :func:`decompress` is the strict form and raises that same problem.
 * The codecs themselves come from libraries; here are only Kafka's containers around them: the xerial
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, cast
 
@@ -22,6 +21,7 @@ import lz4.frame
 import zstandard
 from isal import igzip, igzip_lib, isal_zlib
 
+from dissectors.budget import Budget, LimitReached, limit, of_message
 from dissectors.errors import DecodeError
 
 Buffer = bytes | bytearray | memoryview
@@ -40,31 +40,8 @@ class Codec(IntEnum):
     UNKNOWN_7 = 7
 
 
-class DecompressionBomb(DecodeError):  # noqa: N818  # the field's word for it
-    """The decompressed size went over the limit; nothing of it was kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one batch may cost.
-
-    :ivar max_bytes: decompressed bytes of one batch
-    :ivar max_ratio: decompressed bytes per compressed byte; counts only above ``ratio_floor``
-    :ivar ratio_floor: decompressed bytes that are always allowed, whatever the ratio
-    :ivar max_records: records decoded from one batch; a record of 7 bytes becomes an object of 200
-    """
-
-    max_bytes: int = 128 << 20
-    max_ratio: int = 1000
-    ratio_floor: int = 1 << 20
-    max_records: int = 1_000_000
-
-    def bound(self, compressed: int) -> int:
-        """Greatest decompressed size, in bytes, allowed for ``compressed`` bytes."""
-        return min(self.max_bytes, max(self.ratio_floor, self.max_ratio * compressed))
-
-
-DEFAULT_LIMITS = Limits()
+class _TooMuch(Exception):  # noqa: N818  # never leaves this file
+    """The decompressed size goes over the bound."""
 
 
 class Inflated(NamedTuple):
@@ -77,28 +54,70 @@ class Inflated(NamedTuple):
     problem: DecodeError | None = None
 
 
-def decompress(codec: Codec | int, data: Buffer, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes:
+def decompress(codec: Codec | int, data: Buffer, budget: Budget | None = None, *, magic: int = 2) -> bytes:
     """Decompress the whole of ``data``.
 
     :param magic: magic of the batch or message; LZ4 differs in magic 0 (KIP-57)
-    :raises DecompressionBomb: the output exceeds ``limits``
+    :param budget: as :func:`inflate` takes it
+    :raises LimitReached: the output would go over a limit
     :raises DecodeError: unknown codec, corrupt or truncated data, bytes after the compressed stream
     """
-    inflated = inflate(codec, data, limits, magic=magic)
+    inflated = inflate(codec, data, budget, magic=magic)
     if inflated.problem is not None:
         raise inflated.problem
     return inflated.data
 
 
-def inflate(codec: Codec | int, data: Buffer, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Inflated:
-    """Decompress as much of ``data`` as is sound. Raises nothing; see :class:`Inflated`."""
+def bound_of(compressed: int, budget: Budget, within: str = "batch_bytes") -> tuple[int, str]:
+    """Return how large compressed bytes may become, and the name of the limit that says so.
+
+    :param compressed: how many there are
+    :param budget: of the message that they are part of
+    :param within: the limit of this part alone
+    """
+    by_ratio = max(limit("batch_ratio_floor"), limit("batch_ratio") * compressed)
+    left = budget.left("message_bytes")
+    return min((left, "message_bytes"), (limit(within), within), (by_ratio, "batch_ratio"))
+
+
+def inflate(
+    codec: Codec | int,
+    data: Buffer,
+    budget: Budget | None = None,
+    *,
+    magic: int = 2,
+    within: str = "batch_bytes",
+) -> Inflated:
+    """Decompress as much of ``data`` as is sound. Raises nothing; see :class:`Inflated`.
+
+    What would become larger than a limit allows is not kept: the problem is a
+    :class:`~dissectors.budget.LimitReached` then.
+
+    :param budget: of the message that the data is part of; None: the data is a message of its own
+    :param within: name of the limit of this part of it alone
+    """
     if not isinstance(data, bytes):
         data = bytes(data)
-    bound = limits.bound(len(data))
     if codec == Codec.NONE:
         return Inflated(data)
     if not data:
         return Inflated(b"", DecodeError("no compressed data", 0, truncated=True))
+    budget = of_message() if budget is None else budget
+    bound, name = bound_of(len(data), budget, within)
+    try:
+        found = _inflate(codec, data, bound, magic)
+    except _TooMuch:
+        what = f"decompressing {len(data):,} bytes of {Codec(codec).name.lower()}"
+        return Inflated(b"", LimitReached(name, what, 0))
+    budget.spend("message_bytes", len(found.data))
+    return found
+
+
+def _inflate(codec: Codec | int, data: bytes, bound: int, magic: int) -> Inflated:
+    """As :func:`inflate`.
+
+    :raises _TooMuch: if there are more than ``bound`` bytes
+    """
     if codec == Codec.GZIP:
         return _inflate_stream(_GZIP, data, bound)
     if codec == Codec.SNAPPY:
@@ -130,11 +149,6 @@ def compress(codec: Codec | int, data: Buffer, *, magic: int = 2) -> bytes:
     if codec == Codec.ZSTD:
         return _PER_THREAD.compressor.compress(data)
     raise ValueError(f"no compression codec {int(codec)}")
-
-
-def _bomb(codec: str, compressed: int, bound: int) -> Inflated:
-    reason = f"{compressed} bytes of {codec} decompress to more than the limit of {bound} bytes"
-    return Inflated(b"", DecompressionBomb(reason, 0))
 
 
 class _PerThread(threading.local):
@@ -172,7 +186,7 @@ _SMALL_PIECE = 512
 
 def _inflate_stream(codec: _StreamCodec, data: bytes, bound: int) -> Inflated:
     whole = _feed_members(codec, data, bound, codec.first or len(data))
-    if whole.problem is None or isinstance(whole.problem, DecompressionBomb):
+    if whole.problem is None:
         return whole
     return _feed_members(codec, data, bound, _SMALL_PIECE)
 
@@ -190,7 +204,7 @@ def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> I
         pos = min(pos + piece, len(data))
         total += len(part)
         if total > bound:
-            return _bomb(codec.name, len(data), bound)
+            raise _TooMuch
         parts.append(part)
         if stream.eof:
             pos -= len(stream.unused_data or b"")
@@ -243,7 +257,7 @@ def _inflate_zstd(data: bytes, bound: int) -> Inflated:
     except zstandard.ZstdError:
         return Inflated(b"", DecodeError("corrupt zstd data: no frame header", 0))
     if size > bound:
-        return _bomb("zstd", len(data), bound)
+        raise _TooMuch
     # Java's stream writer leaves the content size out (-1). A guess that holds for nearly all batches
     # saves the piecewise path, and costs address space only.
     room = size if size >= 0 else min(bound, 32 * len(data) + 4096)
@@ -275,8 +289,6 @@ def _inflate_snappy(data: bytes, bound: int) -> Inflated:
         return _inflate_xerial(data, bound)
     try:
         return Inflated(bytes(_snappy_block(data, bound)))
-    except DecompressionBomb as bomb:
-        return Inflated(b"", bomb)
     except cramjam.DecompressionError as error:
         return Inflated(b"", DecodeError(f"corrupt snappy data: {error}", 0))
 
@@ -284,7 +296,7 @@ def _inflate_snappy(data: bytes, bound: int) -> Inflated:
 def _snappy_block(block: Buffer, bound: int) -> Any:
     """Raw snappy announces its size, so the bound is checked before anything is allocated."""
     if cramjam.snappy.decompress_raw_len(block) > bound:
-        raise DecompressionBomb(f"snappy block announces more than the limit of {bound} bytes", 0)
+        raise _TooMuch
     return cramjam.snappy.decompress_raw(block)
 
 
@@ -314,8 +326,6 @@ def _inflate_xerial(data: bytes, bound: int) -> Inflated:
             break
         try:
             block = _snappy_block(view[body : body + size], bound - total)
-        except DecompressionBomb:
-            return _bomb("snappy", len(data), bound)
         except cramjam.DecompressionError as error:
             problem = DecodeError(f"corrupt snappy block: {error}", pos)
             break

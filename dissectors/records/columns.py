@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
 from dissectors.records.batch import LOG_APPEND, Batch
-from dissectors.records.codecs import DEFAULT_LIMITS, Limits
-from dissectors.records.record import decode_records
+from dissectors.records.record import decode_records, most_records, over
 from dissectors.records.spans import Cursor, Span, walk_record
 from dissectors.records.varint import read_varint
 
@@ -54,17 +54,27 @@ _MOST_HEADERS = 64
 """Headers are walked in step, one numpy round each; a record with more goes to the exact walk."""
 
 
-def columns(batch: Batch, limits: Limits = DEFAULT_LIMITS) -> Columns:
-    """All records of a batch as columns. Never raises on bad bytes; see :attr:`Columns.problems`."""
+def columns(batch: Batch, budget: Budget | None = None) -> Columns:
+    """All records of a batch as columns. Never raises on bad bytes; see :attr:`Columns.problems`.
+
+    :param budget: as for :meth:`Batch.read`
+    """
+    budget = of_message() if budget is None else budget
     if batch.magic != 2:
-        return _from_records(batch, limits)
-    data, problem = batch.payload(limits)
+        return _from_records(batch, budget)
     count = batch.count or 0
-    if problem is None and 0 <= count <= limits.max_records:
+    most, name = most_records(budget)
+    if count > 0 and not most:
+        return _columns(b"", [], [over(name, 0, count, batch.start)])
+    data, problem = batch.payload(budget)
+    if problem is None and 0 <= count <= most:
         found = _vectorised(batch, data, count)
         if found is not None:
+            budget.spend("message_records", count)
             return found
-    return _exact(batch, data, problem, limits)
+    found = _exact(batch, data, problem, most, name)
+    budget.spend("message_records", len(found))
+    return found
 
 
 def _vectorised(batch: Batch, data: bytes, count: int) -> Columns | None:
@@ -188,10 +198,10 @@ def _after_headers(raw: Bytes, pos: Int64s, count: Int64s) -> Int64s | None:
 _Row = tuple[int, int, int, int, int, int, int, int]
 
 
-def _exact(batch: Batch, data: bytes, problem: DecodeError | None, limits: Limits) -> Columns:
+def _exact(batch: Batch, data: bytes, problem: DecodeError | None, most: int, name: str) -> Columns:
     """Columns of the records before the first fault."""
     count = batch.count or 0
-    rows, fault = decode_records(data, count, batch.base_offset, batch.base_timestamp, limits)
+    rows, fault = decode_records(data, count, batch.base_offset, batch.base_timestamp, most, name)
     problems = [] if problem is None else [problem]
     if fault is not None and not (problems and fault.truncated):
         problems.append(batch.located(fault))
@@ -218,9 +228,9 @@ def _places(record: Span) -> tuple[int, int, int, int, int, int]:
     )
 
 
-def _from_records(batch: Batch, limits: Limits) -> Columns:
+def _from_records(batch: Batch, budget: Budget) -> Columns:
     """Columns of a legacy entry: keys and values are laid end to end in bytes of their own."""
-    records, problems = batch.read(limits)
+    records, problems = batch.read(budget)
     data = bytearray()
     table: list[_Row] = []
     for offset, timestamp, key, value, _ in records:

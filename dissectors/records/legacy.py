@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from isal import isal_zlib
 
+from dissectors.budget import Budget
 from dissectors.errors import DecodeError
-from dissectors.records.codecs import Codec, Limits, inflate
-from dissectors.records.record import Decoded, Record
+from dissectors.records.codecs import Codec, inflate
+from dissectors.records.record import Decoded, Record, most_records, over
 from dissectors.records.spans import Cursor, walk_message
 
 HEAD = struct.Struct(">qiIbb")
@@ -90,27 +91,32 @@ def _fault(data: bytes, start: int, end: int, path: str) -> DecodeError:
     raise AssertionError(f"message at {start} is sound, but was refused")
 
 
-def decode_message(data: bytes, shift: int, limits: Limits) -> Decoded:
+def decode_message(data: bytes, shift: int, budget: Budget) -> Decoded:
     """The records of one outer entry.
 
     :param data: exactly the entry
     :param shift: position of the entry in the records field, added to the offsets of problems
+    :param budget: of the message
     """
+    most, name = most_records(budget)
+    if not most:
+        return Decoded([], (over(name, 0, None, shift),))
     try:
         message = read_message(data, 0, len(data))
     except DecodeError as error:
         return Decoded([], (moved(error, shift),))
     codec = message.attributes & CODEC_MASK
     if codec == Codec.NONE:
+        budget.spend("message_records", 1)
         return Decoded([_record(data, message)])
     if message.value is None:
         return Decoded([], (DecodeError(f"compressed message with null value ({codec=})", shift, "value"),))
     if codec >= Codec.ZSTD:
         reason = f"codec {Codec(codec).name.lower()} is not allowed with magic {message.magic}"
         return Decoded([], (DecodeError(reason, shift + HEAD.size - 1, "attributes"),))
-    inner, problem = inflate(codec, data[message.value], limits, magic=message.magic)
+    inner, problem = inflate(codec, data[message.value], budget, magic=message.magic)
     problems = [] if problem is None else [moved(problem, shift + message.value.start, "value")]
-    messages, fault = read_messages(inner, message.magic, limits.max_records)
+    messages, fault = read_messages(inner, message.magic, budget)
     if fault is not None and not (problems and fault.truncated):
         fault.truncated = False
         problems.append(decompressed(fault))
@@ -118,11 +124,24 @@ def decode_message(data: bytes, shift: int, limits: Limits) -> Decoded:
     return Decoded(records, (*problems, *more))
 
 
-def read_messages(data: bytes, magic: int, most: int) -> tuple[list[Message], DecodeError | None]:
-    """The messages of an inner message set up to the first fault, and the fault."""
+def read_messages(data: bytes, magic: int, budget: Budget) -> tuple[list[Message], DecodeError | None]:
+    """The messages of an inner message set up to the first fault, and the fault.
+
+    :param budget: of the outer message; these are taken from it
+    """
+    most, name = most_records(budget)
+    messages, fault = all_messages(data, magic, most)
+    budget.spend("message_records", len(messages))
+    if fault is None and messages and messages[-1].end < len(data):
+        fault = over(name, len(messages), None, messages[-1].end)
+    return messages, fault
+
+
+def all_messages(data: bytes, magic: int, most: int) -> tuple[list[Message], DecodeError | None]:
+    """As :func:`read_messages`, but at most so many, whatever the budget."""
     messages: list[Message] = []
     pos = 0
-    while pos < len(data):
+    while pos < len(data) and len(messages) < most:
         path = f"messages[{len(messages)}]"
         left = len(data) - pos
         if left < HEAD.size:
@@ -139,8 +158,6 @@ def read_messages(data: bytes, magic: int, most: int) -> tuple[list[Message], De
             return messages, DecodeError(reason, pos + 8, path, truncated=True)
         if attributes & CODEC_MASK:
             return messages, DecodeError("compressed message inside a compressed message", pos, path)
-        if len(messages) == most:
-            return messages, DecodeError(f"more than the limit of {most} records", pos, path)
         try:
             messages.append(read_message(data, pos, end, path))
         except DecodeError as error:
@@ -185,11 +202,9 @@ def _record(data: bytes, message: Message) -> Record:
 def moved(error: DecodeError, by: int, field_path: str = "") -> DecodeError:
     """The same error as seen from further out."""
     path = error.field_path or field_path
-    offset = error.offset + by if error.offset >= 0 else -1
-    return type(error)(error.reason, offset, path, truncated=error.truncated)
+    return error.moved(error.offset + by if error.offset >= 0 else -1, path)
 
 
 def decompressed(error: DecodeError) -> DecodeError:
     """The same error, saying that its offset counts decompressed bytes."""
-    reason = f"{error.reason} (offset in the decompressed bytes)"
-    return type(error)(reason, error.offset, error.field_path, truncated=error.truncated)
+    return error.moved(error.offset, error.field_path, f"{error.reason} (offset in the decompressed bytes)")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dissectors.budget import Budget, LimitReached, limit
 from dissectors.errors import DecodeError
-from dissectors.records.codecs import Limits
 from dissectors.records.spans import Cursor, walk_record
 from dissectors.records.varint import read_varint
 
@@ -48,15 +48,16 @@ _SAFE = 1 << 62
 
 
 def decode_records(
-    payload: bytes, count: int, base_offset: int, base_timestamp: int, limits: Limits
+    payload: bytes, count: int, base_offset: int, base_timestamp: int, most: int, name: str
 ) -> tuple[list[Record], DecodeError | None]:
     """Decode the records part of a batch of magic 2.
 
     :param payload: exactly the bytes after the batch header, decompressed
     :param count: what the header announces; nothing is allocated for it in advance
+    :param most: how many may be decoded, and the name of the limit that says so, as :func:`most_records` tells
     :return: rows before the first fault, and the fault, whose offset counts in ``payload``
     """
-    allowed = min(max(count, 0), limits.max_records)
+    allowed = min(max(count, 0), most)
     rows, stop = _scan(payload, allowed, base_offset, base_timestamp)
     if not (-_SAFE < base_offset < _SAFE and -_SAFE < base_timestamp < _SAFE):
         rows = [Record(int64(o), int64(t), key, value, headers) for o, t, key, value, headers in rows]
@@ -65,10 +66,26 @@ def decode_records(
     if count < 0:
         return rows, DecodeError(f"batch announces {count} records", 0, "count")
     if count > allowed:
-        return rows, DecodeError(f"more than the limit of {allowed} records of {count}", stop)
+        return rows, over(name, len(rows), count, stop)
     if stop < len(payload):
         return rows, DecodeError(f"{len(payload) - stop} bytes after the last record", stop)
     return rows, None
+
+
+def most_records(budget: Budget) -> tuple[int, str]:
+    """Return how many records may be decoded from the next batch, and the name of the limit that says so."""
+    left, alone = budget.left("message_records"), limit("batch_records")
+    return (left, "message_records") if left <= alone else (alone, "batch_records")
+
+
+def over(name: str, done: int, count: int | None, offset: int) -> LimitReached:
+    """Return the problem of a batch with more records than are left of a limit.
+
+    :param done: how many were decoded
+    :param count: how many there are, if that is known
+    """
+    what = "the next" if count is None else f"the next of {count:,}"
+    return LimitReached(name, f"{done:,} records decoded, {what}", offset)
 
 
 def int64(value: int) -> int:

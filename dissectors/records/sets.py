@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dissectors.budget import Budget, LimitReached, limit
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
 from dissectors.records.batch import HEADER, MIN_LENGTH, Batch
@@ -70,14 +71,21 @@ def batches(data: Buffer) -> list[Batch]:
     return record_set(data).batches
 
 
-def record_set(data: Buffer, *, aligned: bool = True) -> RecordSet:
+OBJECTS_PER_BATCH = 20
+"""What a batch counts of the limit ``message_objects``: its header has so many fields, more or less."""
+
+
+def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = True) -> RecordSet:
     """Read the headers of all entries. Never raises on bad bytes.
 
     :param data: a records field without its length prefix
+    :param budget: of the message that the field is in; None: as if it were all of it
     :param aligned: False for FetchSnapshot's UnalignedRecords, which may begin inside a batch: reading
         begins at the first batch of magic 2 with a valid CRC
     """
     found = RecordSet([], 0, None, [])
+    objects = limit("message_objects") if budget is None else budget.left("message_objects")
+    most = objects // OBJECTS_PER_BATCH
     if not aligned:
         found.leading = _first_batch(data)
     pos = found.leading
@@ -107,8 +115,14 @@ def record_set(data: Buffer, *, aligned: bool = True) -> RecordSet:
         if end > size:
             found.trailing = _trailing(data, pos, end - pos)
             break
+        if len(found.batches) == most:
+            what = f"{most:,} batches read, the next"
+            found.problems.append(LimitReached("message_objects", what, pos))
+            break
         found.batches.append(Batch(data, pos, end, magic))
         pos = end
+    if budget is not None:
+        budget.spend("message_objects", OBJECTS_PER_BATCH * len(found.batches))
     return found
 
 

@@ -20,17 +20,19 @@ import cramjam
 import lz4.frame
 import zstandard
 
+from dissectors.budget import LimitReached, changed, of_message
 from dissectors.errors import DecodeError
-from dissectors.records import Codec, DecompressionBomb, Inflated, Limits, compress, decompress, inflate
+from dissectors.records import Codec, Inflated, compress, decompress, inflate
+from dissectors.records.codecs import bound_of
 from fuzz.target import Input, check
 
 LONGEST = 4096
 SECONDS = 5
 
 _LIMITS = (
-    Limits(max_bytes=1 << 20, ratio_floor=1 << 16),
-    Limits(max_bytes=1 << 14, ratio_floor=1 << 10, max_ratio=10),
-    Limits(max_bytes=64, ratio_floor=64),
+    {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16},
+    {"batch_bytes": 1 << 14, "batch_ratio_floor": 1 << 10, "batch_ratio": 10},
+    {"batch_bytes": 64, "batch_ratio_floor": 64},
 )
 
 
@@ -40,32 +42,33 @@ def run(data: bytes) -> None:
     chosen, which = given.number(), given.number()
     codec, magic = Codec(chosen & 7), (chosen >> 3) % 3
     limits, rest = _LIMITS[which % 3], given.rest()
-    whole = inflated(codec, rest, limits, magic)
-    part = inflated(codec, rest[: zlib.crc32(rest) % (len(rest) + 1)], limits, magic)
-    if not isinstance(whole.problem, DecompressionBomb) and codec:
+    with changed(**limits):
+        whole = inflated(codec, rest, magic)
+        part = inflated(codec, rest[: zlib.crc32(rest) % (len(rest) + 1)], magic)
+    if not isinstance(whole.problem, LimitReached) and codec:
         shorter, longer = sorted((whole.data, part.data), key=len)
         check(longer.startswith(shorter), "a cut stream gives other bytes")
     compare(codec, rest, whole)
     there_and_back(codec, rest, magic)
 
 
-def inflated(codec: Codec, data: bytes, limits: Limits, magic: int) -> Inflated:
+def inflated(codec: Codec, data: bytes, magic: int) -> Inflated:
     """Decompress both ways."""
-    found = inflate(codec, data, limits, magic=magic)
+    found = inflate(codec, data, magic=magic)
     if codec is not Codec.NONE:
         check(
-            len(found.data) <= limits.bound(len(data)),
+            len(found.data) <= bound_of(len(data), of_message())[0],
             "bytes",
             len(found.data),
             "of",
-            limits.bound(len(data)),
+            len(data),
         )
     if found.problem is not None:
         check(found.problem.reason, "a problem without a reason")
         check(0 <= found.problem.offset <= len(data), "a problem at", found.problem.offset)
-    check(not isinstance(found.problem, DecompressionBomb) or not found.data, "a bomb that gives bytes")
+    check(not isinstance(found.problem, LimitReached) or not found.data, "a bomb that gives bytes")
     try:
-        strict = decompress(codec, data, limits, magic=magic)
+        strict = decompress(codec, data, magic=magic)
     except DecodeError as error:
         check(found.problem is not None and str(found.problem) == str(error), "another problem:", error)
     else:
@@ -75,9 +78,9 @@ def inflated(codec: Codec, data: bytes, limits: Limits, magic: int) -> Inflated:
 
 def compare(codec: Codec, data: bytes, found: Inflated) -> None:
     """Compare with other libraries, where they take the bytes as one whole stream."""
-    if isinstance(found.problem, DecompressionBomb):
+    if isinstance(found.problem, LimitReached):
         return
-    other = _BY_OTHERS[codec](data, _LIMITS[0].max_bytes) if codec in _BY_OTHERS else None
+    other = _BY_OTHERS[codec](data, _LIMITS[0]["batch_bytes"]) if codec in _BY_OTHERS else None
     if other is not None:
         check(found.problem is None, "others take it, not we:", found.problem)
         check(found.data == other, "others find other bytes")
@@ -121,12 +124,10 @@ def there_and_back(codec: Codec, data: bytes, magic: int) -> None:
         return
     packed = compress(codec, data, magic=magic)
     check(decompress(codec, packed, magic=magic) == data, "other bytes come back")
-    small = Limits(max_bytes=len(data) - 1, ratio_floor=len(data) - 1)
     if codec is not Codec.NONE:
-        found = inflate(codec, packed, small, magic=magic)
-        check(
-            isinstance(found.problem, DecompressionBomb), "more than the limit is not refused:", found.problem
-        )
+        with changed(batch_bytes=len(data) - 1):
+            found = inflate(codec, packed, magic=magic)
+        check(isinstance(found.problem, LimitReached), "more than the limit is not refused:", found.problem)
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:

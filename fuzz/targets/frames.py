@@ -23,12 +23,12 @@ from typing import Any
 
 from dissectors import apis, wire
 from dissectors.annotate import Annotations, Annotator
+from dissectors.budget import changed
 from dissectors.errors import DecodeError
 from dissectors.frames import Body, decode_request, decode_response, trace_body
 from dissectors.headers import request_header_version, response_header_version
 from dissectors.knowledge import Knowledge
 from dissectors.projection import Projection, pick, tree
-from dissectors.records import Limits
 from dissectors.skim import Route, Walk
 from dissectors.trace import Node, Trace
 from dissectors.versioned import Versioned
@@ -40,7 +40,7 @@ KEYS = len(apis.NAMES)
 RESPONSE, FRAME, OLDER = 1, 2, 4
 """Bits of the third byte."""
 
-_LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
+_LIMITS = {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16, "batch_records": 1000}
 _WANTED = 3
 
 
@@ -236,8 +236,8 @@ def frame(key: int, version: int, response: bool, payload: bytes) -> None:
 def annotate(made: Body, response: bool) -> None:
     """Make a body ready to be shown."""
     out = Annotations()
-    annotator = Annotator(Knowledge(), limits=_LIMITS)
-    annotator.annotate(made, "response" if response else "request", out, connection=0)
+    with changed(**_LIMITS):
+        Annotator(Knowledge()).annotate(made, "response" if response else "request", out, connection=0)
     for _, problem in out.problems:
         check(problem.reason, "a problem without a reason")
 

@@ -15,12 +15,12 @@ from msgspec import json
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets import CaptureError, PacketBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
-from dissectors.records import Limits
+from dissectors.budget import changed
 from fuzz.target import check
 from kproxy.writing import packet_steps
 from tests.captures.packets.kit import Read, read
 
-_LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
+_LIMITS = {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16, "batch_records": 1000}
 SMALL_BLOCKS = (256, 900, 3000)
 """Sizes of blocks that inputs which are kept are read with; no block is smaller than the first."""
 _MOST_BLOCKS = 4
@@ -144,7 +144,12 @@ def _scrubbed(path: Path) -> None:
 
 def shown(capture: Capture) -> None:
     """Decode all exchanges of a capture, as for the screen and for programs."""
-    reader = ExchangeReader(capture, limits=_LIMITS)
+    with changed(**_LIMITS):
+        checked(ExchangeReader(capture))
+
+
+def checked(reader: ExchangeReader) -> None:
+    """Decode all exchanges of a reader."""
     for number, exchange in enumerate(reader, 1):
         check(exchange.number == number, "exchange", exchange.number, "in the place of", number)
         check(exchange.api and all(isinstance(part, str) for part in exchange.gist), "exchange", number)

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
+from dissectors.budget import Budget, changed, limit, of_message
 from dissectors.errors import DecodeError
 from dissectors.records import (
     Batch,
     Codec,
     Columns,
-    Limits,
     Record,
     RecordSet,
     Span,
@@ -29,16 +29,23 @@ from dissectors.records import (
     record_set,
     trace_records,
 )
+from dissectors.records.codecs import bound_of
 from fuzz.target import Input, check
 
 LONGEST = 4096
 
-LIMITS = Limits(max_bytes=1 << 20, ratio_floor=1 << 16, max_records=1000)
+LIMITS = {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16, "batch_records": 1000}
 _TRACED = 300
 
 
 def run(data: bytes) -> None:
     """Read a field in all ways there are, and compare."""
+    with changed(**LIMITS):
+        compare(data)
+
+
+def compare(data: bytes) -> None:
+    """Read a field in all ways there are, within small limits."""
     given = Input(data)
     aligned = not given.number() & 1
     field = given.rest()
@@ -53,9 +60,10 @@ def run(data: bytes) -> None:
         )
         check(len(first) == sum(end <= cut for _, end, _ in places), "batches lost by a cut at", cut)
     problems: list[DecodeError] = []
+    budgets = of_message(), of_message()
     for batch in found:
-        problems += read(batch, len(field))
-    traced = trace_records(field, LIMITS, max_records=_TRACED, aligned=aligned)
+        problems += read(batch, len(field), budgets)
+    traced = trace_records(field, max_records=_TRACED, aligned=aligned)
     check(told(traced.problems) == told([*problems, *found.problems]), "the trace has other problems")
     spans_inside(traced.spans, 0, len(field))
 
@@ -89,16 +97,19 @@ def told(problems: Any) -> list[tuple[str, int]]:
     return [(problem.reason, problem.offset) for problem in problems]
 
 
-def read(batch: Batch, size: int) -> tuple[DecodeError, ...]:
-    """Read a batch as records and as columns; return its problems."""
+def read(batch: Batch, size: int, budgets: tuple[Budget, Budget]) -> tuple[DecodeError, ...]:
+    """Read a batch as records and as columns; return its problems.
+
+    :param budgets: of the message, for each of the two
+    """
     check(batch.crc_valid in (True, False), "checksum")
     check(repr(batch), "no repr")
-    records, problems = batch.read(LIMITS)
+    records, problems = batch.read(budgets[0])
     located(problems, size)
-    check(len(records) <= LIMITS.max_records, len(records), "records")
+    check(len(records) <= limit("batch_records"), len(records), "records")
     held = sum(len(record.key or b"") + len(record.value or b"") for record in records)
-    check(held <= LIMITS.bound(batch.size) + batch.size, held, "bytes of records")
-    table = columns(batch, LIMITS)
+    check(held <= bound_of(batch.size, of_message())[0] + batch.size, held, "bytes of records")
+    table = columns(batch, budgets[1])
     check(told(table.problems) == told(problems), "columns have other problems:", table.problems, problems)
     check(table.offset.tolist() == [record.offset for record in records], "columns have other offsets")
     check(table.timestamp.tolist() == [record.timestamp for record in records], "columns have other times")

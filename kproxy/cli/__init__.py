@@ -23,6 +23,7 @@ from kproxy.cli.groups import groups
 from kproxy.cli.journey import journey
 from kproxy.cli.lag import lag
 from kproxy.cli.open import open_
+from kproxy.cli.options import limit_option
 from kproxy.cli.printing import gate_tracebacks, gated_errors
 from kproxy.cli.proxy import proxy
 from kproxy.cli.read import read
@@ -82,6 +83,7 @@ class _Gated(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="kproxy", message="kproxy %(version)s")
+@limit_option
 def main() -> None:
     """Show what Kafka clients and brokers say to each other.
 

@@ -5,8 +5,13 @@ What a filter means is found out when the capture is there (:func:`kproxy.cli.co
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from captures.filters import Filter
 
 
 class FilterText(click.ParamType[str]):
@@ -27,3 +32,14 @@ class FilterText(click.ParamType[str]):
 
 
 FILTER = FilterText()
+
+
+def undecided_notes(wanted: Filter | None) -> list[str]:
+    """Return which limits left undecided whether exchanges fit a filter, in words."""
+    from dissectors.budget import shown
+
+    return [
+        f"whether the filter fits is undecided of {count:,} exchange{'s' if count > 1 else ''}:"
+        f" more to read than the limit {shown(name)}"
+        for name, count in sorted(wanted.undecided.items() if wanted is not None else ())
+    ]

@@ -123,8 +123,10 @@ class Follow:
         add = capture.faults.guarded(log.add, "following it")
         for exchange in self._exchanges(reader, rows_of(capture, party).tolist(), tally):
             add(exchange)
+        nothing: list[Line] = []
+        lines = capture.faults.made(log.result, "telling what it did", nothing)
         self.clean = conclude(capture, tally)
-        return log.result()
+        return lines
 
     @staticmethod
     def _exchanges(reader: ExchangeReader, indexes: list[int], tally: Tally) -> Iterator[Exchange]:

@@ -89,7 +89,7 @@ class JourneyCommand:
 
     def run(self) -> None:
         """Read the capture, and tell what was sought."""
-        from captures.analysis.journey import Journeys
+        from captures.analysis.journey import JourneyResult, Journeys
         from captures.exchanges import ExchangeReader
 
         capture = self.reading.capture()
@@ -99,7 +99,9 @@ class JourneyCommand:
         for _ in with_progress(journeys.read(reader), lambda done: done, len(reader), "following records"):
             pass
         self.clean = conclude_unread(capture)
-        result = journeys.result(None if self.show_all else _JOURNEYS)
+        most = None if self.show_all else _JOURNEYS
+        nothing = JourneyResult(self.sought, [], 0, None, {})
+        result = capture.faults.made(lambda: journeys.result(most), "telling the way of records", nothing)
         if self.wanted:
             result = result.of_groups(chosen_groups(result.groups, self.wanted))
         if self.as_json:

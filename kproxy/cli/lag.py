@@ -78,8 +78,9 @@ class Lag:
         add = capture.faults.guarded(stats.add, "following offsets")
         for exchange in self.reading.exchanges(reader, tally, "following offsets"):
             add(exchange)
+        nothing: list[LagRow] = []
+        rows = capture.faults.made(stats.result, "telling how far groups are behind", nothing)
         self.clean = conclude(capture, tally)
-        rows = stats.result()
         shown = chosen_groups(sorted({row.group for row in rows}), self.wanted)
         rows = [row for row in rows if row.group in shown]
         if self.as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,32 @@ def _together(*options: Decorator) -> Decorator:
 
     return decorate
 
+
+def _keep_to_limits(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> None:
+    """Have other limits in this process, and in those that it starts."""
+    given = os.environ.get("KPROXY_LIMITS")
+    if context.resilient_parsing or not (settings or given):
+        return
+    from dissectors.budget import ENVIRONMENT, LimitSettingError, configure, from_environment
+
+    try:
+        from_environment()
+    except LimitSettingError as error:
+        raise click.UsageError(f"the environment variable {ENVIRONMENT}: {error}") from None
+    try:
+        configure(settings)
+    except LimitSettingError as error:
+        raise click.BadParameter(f"{error}") from None
+
+
+limit_option = click.option(
+    "--limit",
+    multiple=True,
+    expose_value=False,
+    callback=_keep_to_limits,
+    metavar="NAME=VALUE",
+    help="Change what foreign bytes may cost (docs/limits.md): message_records=5M; may be given several times.",
+)
 
 hosts_option = click.option(
     "--hosts",

@@ -72,6 +72,13 @@ def _file(**kwargs: Any) -> click.Path:
     help="One port for all brokers, told apart by TLS server name: b{node_id}.kafka.test.",
 )
 @click.option(
+    "--allow-brokers",
+    "allow_brokers",
+    metavar="CIDR|NAME",
+    multiple=True,
+    help="Brokers elsewhere get no connections: 10.0.0.0/8, *.example.com (repeatable). Default: anywhere.",
+)
+@click.option(
     "--mode",
     type=click.Choice(["rewrite", "transparent", "passthrough"]),
     default="rewrite",
@@ -191,6 +198,7 @@ def proxy(
     advertise: str,
     ports: str,
     sni: str,
+    allow_brokers: tuple[str, ...],
     mode: Any,
     command_config: str | None,
     client_tls: bool,
@@ -214,10 +222,13 @@ def proxy(
     It listens on 127.0.0.1 unless told otherwise: whoever can connect has the rights of kproxy's address at the
     brokers.
     """
+    from kproxy.proxy.announced import AllowedError, Announced
     from kproxy.proxy.brokers import Ports, PortsError
     from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
 
-    _refuse_contradictions(mode, write, sni=sni, no_capture=no_capture, **options)
+    _refuse_contradictions(
+        mode, write, sni=sni, allow_brokers=allow_brokers, no_capture=no_capture, **options
+    )
     security, named = security_of(command_config)
     served = _served(cert, key, client_ca, authority=client_tls or bool(sni))
     if named and not bootstrap:
@@ -235,7 +246,8 @@ def proxy(
         Ports.parse(ports, listen[1])
         if sni:
             NodeNames(sni)
-    except (PortsError, NodeNamesError) as error:
+        Announced(allow_brokers)
+    except (PortsError, NodeNamesError, AllowedError) as error:
         raise click.UsageError(str(error)) from None
     _check_rules(options["faults"], options["hold"], force=options["force"])
 
@@ -251,6 +263,7 @@ def proxy(
             advertised=advertise,
             ports=ports,
             sni=sni,
+            allowed_brokers=allow_brokers,
             security=security,
             client_tls=served,
             keylog=str(Path(options["tls_keylog"]).absolute()) if options["tls_keylog"] else "",
@@ -289,6 +302,7 @@ def _refuse_contradictions(
     write: str | None,
     *,
     sni: str,
+    allow_brokers: tuple[str, ...],
     no_capture: bool,
     quiet: bool,
     as_json: bool,
@@ -317,6 +331,7 @@ def _refuse_contradictions(
         "--tproxy is for --mode transparent": tproxy and mode != "transparent",
         "--keep-client-address needs --tproxy": keep_client_address and not tproxy,
         "--sni is for --mode rewrite": bool(sni) and mode != "rewrite",
+        "--allow-brokers is for --mode rewrite": bool(allow_brokers) and mode != "rewrite",
         "--stub answers by itself, --no-forward closes: give one of them": stub and no_forward,
         "--keep copies out of the spool; with -w everything is kept": keep is not None and write is not None,
     }

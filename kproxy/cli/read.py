@@ -21,7 +21,7 @@ from kproxy.cli.common import (
     read_to_the_end,
     with_progress,
 )
-from kproxy.cli.filtering import FILTER
+from kproxy.cli.filtering import FILTER, undecided_notes
 from kproxy.cli.options import reading_options, showing_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.printing import echo, echo_lines, flush, json_output
@@ -142,8 +142,9 @@ class Reading:
     def _conclude(self, capture: Capture, tally: Tally) -> None:
         from kproxy.cli.summary import notes
 
-        self.clean = tally.clean(capture)
-        for note in notes(capture):
+        undecided = undecided_notes(self.selecting.wanted)
+        self.clean = tally.clean(capture) and not undecided
+        for note in [*notes(capture), *undecided]:
             echo(f"kproxy: {note}", err=True)
         tell_faults(capture)
         flush()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.common import EXIT_UNREADABLE, early_ends
+from captures.faults import Faults
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, early_ends
 from kproxy.cli.options import utc_option
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.printing import echo
@@ -43,21 +44,26 @@ def report(folder: Path, output: str | None, title: str | None, opened: bool, fo
     wanted = str(folder / _NAME) if output is None else output
     refuse_to_overwrite(wanted, (), force=force or _is_report(wanted))
     with early_ends(lambda _: f"{wanted} could not be written"):
-        text = _page(folder, title, utc=utc)
+        faults = Faults()
+        text = _page(folder, title, faults, utc=utc)
         with replacing(wanted) as file:
             file.write(text.encode())
         if wanted != "-":
             echo(f"The report is in {wanted}.", err=True)
             if opened:
                 click.launch(Path(wanted).resolve().as_uri())
+    for line in faults.lines():
+        echo(f"kproxy: {line}", err=True)
+    if faults:
+        sys.exit(EXIT_INCOMPLETE)
 
 
-def _page(folder: Path, title: str | None, *, utc: bool) -> str:
+def _page(folder: Path, title: str | None, faults: Faults, *, utc: bool) -> str:
     """Return the page; says what is wrong, and ends, if there is none."""
     from captures.export.report import DuckdbMissing, ReportError, report
 
     try:
-        return report(folder, title=title, zone=UTC if utc else None)
+        return report(folder, title=title, zone=UTC if utc else None, faults=faults)
     except (DuckdbMissing, ReportError) as error:
         echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from captures import private
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
 from kproxy.cli.filtering import FILTER
 from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
@@ -313,7 +314,7 @@ def _output(write: str | None, user: User | None) -> tuple[BinaryIO, Path] | Non
         return os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0), Path("standard output")
     path = Path(write)
     try:
-        return path.open("w+b", buffering=0), path
+        return os.fdopen(private.opened(path, os.O_RDWR | os.O_TRUNC), "w+b", buffering=0), path
     except OSError as error:
         who = (
             f" for {user.name}, whom kproxy became once the interface was open; -Z chooses another user"

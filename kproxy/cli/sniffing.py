@@ -23,6 +23,7 @@ from captures.live.recorder import Match, Recorder
 from captures.live.ring import Ring, ring_source
 from captures.live.sniffer import Sniffer, Taken
 from captures.packets.spool import DEFAULT_SPOOL, Quota
+from captures.private import make_folder
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
 from kproxy.cli.notices import notice
 from kproxy.cli.printing import echo, echo_counter, flush
@@ -208,7 +209,7 @@ def _ring_folder(folder: Path) -> Path:
     """
     path = folder / f"ring-{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{os.getpid()}"
     try:
-        path.mkdir(parents=True)
+        make_folder(path)
     except OSError as error:
         raise click.UsageError(
             f"--keep-dir: {path} cannot be made by {_me()}: {error.strerror}; -Z chooses another user"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -223,7 +224,8 @@ class Stats:
         }
         for table in self.tables:
             name, rows = made[table]
-            shape[name] = rows()
+            nothing: list[Any] = []
+            shape[name] = capture.faults.made(rows, f"the table {table}", nothing)
         echo_json(shape, wait=True)
 
     def _names_met(self, capture: Capture) -> dict[str, list[str]]:
@@ -245,7 +247,10 @@ class Stats:
                 begin, end = clock(tally.first, zone), clock(tally.last, zone)
                 echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
         for name in self.tables:
-            table = self._table(name, connections)
+            made = partial(self._table, name, connections)
+            table = capture.faults.made(made, f"the table {name}", None)
+            if table is None:
+                continue
             if table.rows:
                 echo()
                 for line in table.lines(width, limit, color=self.color):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors.budget import limit, shown
 from dissectors.frames import DECOMPRESSED, Body, trace_body
 from dissectors.trace import Node
 from kproxy.cli.interventions import Changes, Side
@@ -28,7 +30,7 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
         if body is not None:
             yield f"{INDENT}{style(side, bold=True) if color else side}{_about(body)}"
             known = _Known(exchange.annotations.decoded, set(exchange.annotations.masked), changes)
-            yield from _values(body.value, side, 2, known)
+            yield from _bounded(_values(body.value, side, 2, known), INDENT * 2)
         elif token is not None:
             yield f"{INDENT}{side}  SASL token, {len(token)} bytes"
             yield from _inner(exchange.annotations.decoded.get(f"{side}.token"), 2)
@@ -36,6 +38,13 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
             yield f"{INDENT * 2}{line}"
     for line in problem_lines(exchange):
         yield style(f"{INDENT}{line}", fg="magenta") if color else f"{INDENT}{line}"
+
+
+def _bounded(lines: Iterator[str], pad: str) -> Iterator[str]:
+    """Yield lines of one message, as many as its limit allows."""
+    yield from islice(lines, limit("shown_fields"))
+    if next(lines, None) is not None:
+        yield f"{pad}… more fields than the limit {shown('shown_fields')}; --json has all"
 
 
 def comment_lines(exchange: Exchange) -> Iterator[str]:
@@ -137,9 +146,12 @@ def traced_frame(
     root = trace_body(body, response=side == "response", records=True)
     yield f"{side}: {root.end} bytes{_about(body)}"
     width = len(str(root.end))
-    for child in root.children or ():
-        path = side if child.name == "body" else f"{side} {child.name}"
-        yield from _traced(child, 1, width, path, _Known(decoded, masked, changes))
+    known = _Known(decoded, masked, changes)
+    named = (
+        (child, side if child.name == "body" else f"{side} {child.name}") for child in root.children or ()
+    )
+    lines = (line for child, path in named for line in _traced(child, 1, width, path, known))
+    yield from _bounded(lines, f"{'':>{2 * width + 1}}  ")
     for line in changes.lines() if changes is not None else ():
         yield f"{'':>{2 * width + 1}}  {line}"
 

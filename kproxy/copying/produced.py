@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from dissectors.budget import Budget, of_message
 from dissectors.embedded import INTERNAL_TOPICS
 from dissectors.frames import decode_request
 from dissectors.records import Batch, Record, record_set
@@ -86,19 +87,20 @@ def partitions(asked: Asked) -> Iterator[Partition]:
     value = None if body is None else decode_request(body.raw).value
     if value is None:
         return
+    budget = of_message()
     for (topic, _, _), fields in zip(asked.topics("topic_data"), value["topic_data"], strict=True):
         if topic is None:
             continue
         for partition in fields["partition_data"]:
             batches = record_set(partition["records"] or b"").batches
-            runs, left_out = _runs(chain.from_iterable(_records(batch, topic) for batch in batches))
+            runs, left_out = _runs(chain.from_iterable(_records(batch, topic, budget) for batch in batches))
             codec = batches[0].codec.name.lower() if batches else "none"
             yield Partition(topic, partition["index"], runs, codec, left_out)
 
 
-def _records(batch: Batch, topic: str) -> Iterator[Record | None]:
+def _records(batch: Batch, topic: str, budget: Budget) -> Iterator[Record | None]:
     """Yield the records of a batch; None for those of Kafka's own topics, which may hold secrets and are binary."""
-    for record in batch.read().records:
+    for record in batch.read(budget).records:
         yield None if topic in INTERNAL_TOPICS else record
 
 

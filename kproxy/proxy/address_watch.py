@@ -10,10 +10,15 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
+from dissectors.budget import limit
 from kproxy.proxy.addresses import Broker
 
 _PORT = struct.Struct(">i")
 _PORT_HEAD = b"\x00\x00"  # ports have 16 bits
+_MOST_SEARCHED = 64 << 20
+"""Bytes in which one host or port is looked for, of which the others take their share."""
+_MOST_PLACES = 4
+"""Addresses of one broker that are looked for: it may move."""
 
 
 class AddressWatch:
@@ -28,20 +33,23 @@ class AddressWatch:
         self._own: set[tuple[bytes, bytes]] = set()
         self._by_host: dict[bytes, dict[bytes, Broker]] = {}
         self._by_port: dict[bytes, dict[bytes, Broker]] = {}
+        self._is_grouped = True
 
     def learn(self, broker: Broker) -> None:
-        """Look for the address of a broker from now on."""
+        """Look for the address of a broker from now on; of very many the oldest are looked for no longer."""
         address = _encoded(broker.host, broker.port)
         if broker.host and 0 < broker.port < 65536 and address not in self._brokers:
             self._brokers[address] = broker
-            self._group()
+            if len(self._brokers) > _MOST_PLACES * limit("brokers"):
+                del self._brokers[next(iter(self._brokers))]
+            self._is_grouped = False
 
     def allow(self, host: str, port: int) -> None:
         """Let an address pass from now on, that of the proxy itself, even if a broker has the same."""
         address = _encoded(host, port)
         if address not in self._own:
             self._own.add(address)
-            self._group()
+            self._is_grouped = False
 
     def _group(self) -> None:
         by_host: defaultdict[bytes, dict[bytes, Broker]] = defaultdict(dict)
@@ -51,12 +59,17 @@ class AddressWatch:
                 by_host[host][port] = broker
                 by_port[port][host] = broker
         self._by_host, self._by_port = by_host, by_port
+        self._is_grouped = True
 
     def escaped(self, data: bytes) -> list[Broker]:
         """Return the brokers whose addresses are in some bytes, each once, in the order in which they were found.
 
-        An address that lies half in one call's bytes and half in the next one's is not found.
+        An address that lies half in one call's bytes and half in the next one's is not found. Of very many bytes, or
+        for very many addresses, only so much is looked at as takes a few milliseconds.
         """
+        if not self._is_grouped:
+            self._group()
+        data = data[: _MOST_SEARCHED // max(min(len(self._by_host), len(self._by_port)), 1)]
         found = self._at_hosts(data) if len(self._by_host) <= len(self._by_port) else self._at_ports(data)
         return list(dict.fromkeys(found))
 

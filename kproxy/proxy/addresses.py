@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from captures.interventions import Change
 from dissectors.apis import api
+from dissectors.budget import Budget, LimitReached
 from dissectors.errors import DecodeError
 from dissectors.headers import API_VERSIONS
 from dissectors.schema import Message
@@ -66,7 +67,7 @@ class Rewritten(NamedTuple):
 
 
 Rewriter: TypeAlias = Callable[[bytes, Advertise], Rewritten]
-"""Rewrites a response frame; raises DecodeError if it cannot be read."""
+"""Rewrites a response frame; raises DecodeError if it cannot be read, LimitReached if it has too many addresses."""
 
 _ENDPOINTS = ("node_endpoints.node_id", "node_endpoints.host", "node_endpoints.port")
 
@@ -86,8 +87,8 @@ _FIELDS: Mapping[int, tuple[str, ...]] = {
 _CONTROLLERS = 2  # endpoint_type
 _UNSUPPORTED_VERSION = 35
 
-_LONGEST_TRIED = 1 << 20
-"""Bytes of the longest frame that is tried in other versions: each is decoded as a whole."""
+_LONGEST_TRIED = 1 << 16
+"""Bytes of the longest frame that is tried in other versions: it is decoded as a whole in each."""
 
 _MOST_KEPT = 1024  # rewriters: versions are the client's choice
 _CORRELATION_ID = slice(SIZE_BYTES, 8)
@@ -136,6 +137,8 @@ class _AsAnswered:
     def __call__(self, frame: bytes, advertise: Advertise) -> Rewritten:
         try:
             return self._rewrite(frame, advertise)
+        except LimitReached:
+            raise
         except DecodeError:
             version = self._answered_in(frame)
             if version is None:
@@ -162,21 +165,30 @@ class _Addresses:
         self._route = route
 
     def __call__(self, frame: bytes, advertise: Advertise) -> Rewritten:
-        spots = self._route.find(frame, SIZE_BYTES)
+        spots = self._route.find(frame, SIZE_BYTES, _budget())
         role: Literal["broker", "controller"] = "broker"
         if spots and spots[0].path == "endpoint_type":
             role = "controller" if spots[0].value == _CONTROLLERS else "broker"
             del spots[0]
         edits: list[tuple[Spot, str | int]] = []
+        told: dict[int, tuple[str, int]] = {}
         for node_id, host, port in zip(spots[0::3], spots[1::3], spots[2::3], strict=True):
-            if node_id.value < 0 or not host.value or not 0 < port.value < 65536:
+            if not host.value or port.value <= 0:
                 continue  # no address: FindCoordinator has node -1 and an empty host beside an error
-            new_host, new_port = advertise(Broker(role, node_id.value, host.value, port.value))
+            address = told.get(node_id.value)
+            if address is None:  # a node is in one place: where an answer says it is first
+                address = advertise(Broker(role, node_id.value, host.value, port.value))
+                told[node_id.value] = address
+            new_host, new_port = address
             if new_host != host.value:
                 edits.append((host, new_host))
             if new_port != port.value:
                 edits.append((port, new_port))
         return _edited(frame, edits)
+
+
+def _budget() -> Budget:
+    return Budget("addresses", "elements")
 
 
 def _edited(frame: bytes, edits: list[tuple[Spot, str | int]]) -> Rewritten:
@@ -226,7 +238,7 @@ class _OfferedVersions:
         return Rewritten(frame, ()) if error else self._refused(frame)
 
     def _lowered(self, route: Route, frame: bytes) -> Rewritten:
-        spots = route.find(frame, SIZE_BYTES)
+        spots = route.find(frame, SIZE_BYTES, _budget())
         highest = self._highest
         edits: list[tuple[Spot, str | int]] = []
         for key, version in zip(spots[0::2], spots[1::2], strict=True):

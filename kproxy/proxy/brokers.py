@@ -16,7 +16,9 @@ from typing import Literal
 
 import msgspec
 
+from dissectors.budget import limit, shown
 from kproxy.proxy.addresses import Broker
+from kproxy.proxy.announced import Announced
 from kproxy.proxy.settings import Address
 from kproxy.proxy.tls.sni import NodeNames
 
@@ -26,6 +28,9 @@ _MOST_PORT = 65_535
 _NOWHERE = 1  # tcpmux (RFC 1078): a valid port on which nobody listens
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _BASE = re.compile(r"(\d+)\+")
+
+_TOLD = {"addresses": 20, "brokers": 1}
+"""How often it is told why brokers are left out."""
 
 Key = tuple[str, int]
 
@@ -114,8 +119,11 @@ class Brokers:
     :param advertised: host that clients are told
     :param listen: opens a listener on a port (0: any), returns the port it got, 0 if none can be opened
     :param changed: told of each broker that is new, or that is elsewhere than before
+    :param announced: judges addresses
+    :param refused: told of brokers that are left out, a few times for each reason: which one, and why
     :param sni: host names, and the port that all share; None gives each broker a port
     :param file: where what is known is kept
+    :ivar refusals: how often a broker was left out
     """
 
     def __init__(
@@ -125,6 +133,8 @@ class Brokers:
         listen: Callable[[Place, int], int],
         changed: Callable[[Place, str], None],
         *,
+        announced: Announced | None = None,
+        refused: Callable[[Broker, str], None] = lambda broker, why: None,
         sni: tuple[NodeNames, int] | None = None,
         file: Path | None = None,
         bootstrap: tuple[Address, ...] = (),
@@ -137,6 +147,12 @@ class Brokers:
         self._file = file
         self._bootstrap = list(bootstrap)
         self._places: dict[Key, Place] = {}
+        self._taken: set[int] = set()
+        self._announced = announced or Announced()
+        self._refused = refused
+        self._told: dict[str, int] = {}
+        self._is_saved = True
+        self.refusals = 0
 
     def __iter__(self) -> Iterator[Place]:
         return iter(self._places.values())
@@ -149,17 +165,39 @@ class Brokers:
         """Take note of a broker; return the address at which clients find it.
 
         A broker that has no listener yet gets one. Where none can be opened the address is one that nobody listens
-        on, until one can: a client that cannot connect is better off than one that goes past the proxy.
+        on, until one can: a client that cannot connect is better off than one that goes past the proxy. The same goes
+        for what is no address, is not allowed, or is one more than there may be.
         """
         place = self._places.get((broker.role, broker.node_id))
+        if place is not None and (place.host, place.port) == (broker.host, broker.port):
+            if self._sni is None and not place.listens:
+                place = self._add(Place(broker.role, broker.node_id, broker.host, broker.port))
+            return self.address_of(place)
+        if self._is_refused(broker, new=place is None):
+            return self._advertised or "localhost", _NOWHERE
         if place is None or (self._sni is None and not place.listens):
             place = self._add(Place(broker.role, broker.node_id, broker.host, broker.port))
-        elif (place.host, place.port) != (broker.host, broker.port):
+        else:
             before = f"{place.host}:{place.port}"
             place.host, place.port = broker.host, broker.port
             self._changed(place, before)
-            self._keep()
+            self._is_saved = False
         return self.address_of(place)
+
+    def _is_refused(self, broker: Broker, *, new: bool) -> bool:
+        if new and len(self._places) >= limit("brokers"):
+            why, kind = f"there may be no more: limit {shown('brokers')}", "brokers"
+        else:
+            why = self._announced.refusal(broker.node_id, broker.host, broker.port)
+            if not why:
+                return False
+            kind = "addresses"
+        self.refusals += 1
+        told = self._told.get(kind, 0)
+        if told < _TOLD[kind]:
+            self._told[kind] = told + 1
+            self._refused(broker, why)
+        return True
 
     def address_of(self, place: Place) -> Address:
         """Return the address at which clients find a broker."""
@@ -184,17 +222,19 @@ class Brokers:
             return
         if kept.bootstrap == self._bootstrap:
             for place in kept.brokers:
-                self._add(place)
+                if not self._is_refused(place.broker, new=True):
+                    self._add(place)
 
     def _add(self, place: Place) -> Place:
         key = (place.role, place.node_id)
         self._places[key] = place
         if self._sni is None:
-            taken = {other.listens for other in self._places.values() if other is not place}
-            kept = place.listens if place.listens not in taken else 0
-            place.listens = self._listen(place, self._port(key, kept, taken))
+            kept = place.listens if place.listens not in self._taken else 0
+            place.listens = self._listen(place, self._port(key, kept, self._taken))
+            if place.listens:
+                self._taken.add(place.listens)
         self._changed(place, "")
-        self._keep()
+        self._is_saved = False
         return place
 
     def _port(self, key: Key, kept: int, taken: set[int]) -> int:
@@ -204,14 +244,21 @@ class Brokers:
             return kept
         return ports.of(key, taken)
 
-    def _keep(self) -> None:
-        if self._file is None:
-            return
-        kept = Kept(self._bootstrap, list(self._places.values()))
-        temporary = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.encode(kept))
-            temporary.replace(self._file)
-        except OSError:
-            self._file = None  # it is a convenience: nothing else depends on it
+    def saving(self) -> Callable[[], None] | None:
+        """Return what writes the file as things are now, for a thread to call; None if nothing is to be written."""
+        file = self._file
+        if self._is_saved or file is None:
+            return None
+        self._is_saved = True
+        content = msgspec.json.encode(Kept(self._bootstrap, list(self._places.values())))
+
+        def save() -> None:
+            temporary = file.with_name(f".{file.name}.{os.getpid()}")
+            try:
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                temporary.write_bytes(content)
+                temporary.replace(file)
+            except OSError:
+                self._file = None  # it is a convenience: nothing else depends on it
+
+        return save

@@ -99,8 +99,10 @@ def _status(plane: Plane) -> dict[str, Any]:
             "from_brokers": counts.from_brokers + sum(each.responses.received for each in plane.sessions),
         },
         "brokers": len(list(plane.brokers)),
+        "refused_brokers": plane.brokers.refusals,
         "rewritten_responses": counts.rewritten,
         "escaped_addresses": counts.escaped,
+        "uninspected_frames": counts.uninspected + plane.inspection.undecided,
         "recording": plane.recordings.status(),
         "rules": plane.inspection.applications,
     }

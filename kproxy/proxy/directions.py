@@ -11,6 +11,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from captures.interventions import Change, Intervention, as_comment
+from dissectors.budget import LimitReached
 from dissectors.errors import DecodeError
 from kproxy.proxy.addresses import Rewritten
 from kproxy.proxy.framing import (
@@ -39,6 +40,7 @@ SIDES = ("client", "broker")
 
 MOST_COLLECTED = 64 << 20
 """Bytes of the largest frame that is held in memory whole; a broker's own limit is 100 MiB for requests."""
+_TOO_LARGE = f"it has more than {MOST_COLLECTED:,} bytes"
 
 
 class _Produce(NamedTuple):
@@ -121,12 +123,10 @@ class Requests(Half):
             name = client_id_of(data, at, size)
             if name is not None:
                 peers.client_id = name
-        if (
-            inspector.active
-            and length <= MOST_COLLECTED
-            and inspector.wants("request", api_key, version, peers)
-        ):
-            return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, due))
+        if inspector.active and inspector.wants("request", api_key, version, peers):
+            if length <= MOST_COLLECTED:
+                return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, due))
+            self.plane.not_inspected(api_key, SIZE_BYTES + length, _TOO_LARGE)
         self._left = SIZE_BYTES + length
         return True
 
@@ -159,11 +159,16 @@ class Requests(Half):
 
     def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
         api_key, version, correlation_id, due = self._about
-        seen = Frame(self.session.peers, "request", frame, api_key, version, correlation_id, now)
+        peers, charge = self.session.peers, self._charge
+        seen = Frame(peers, "request", frame, api_key, version, correlation_id, now, charge=charge)
         if due is not None:
             due.request = seen
         verdict = self.plane.inspector.decide(seen)
         self._send(self.decided(frame, verdict, due), piece, now, verdict, due=due)
+
+    def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
+        self.plane.not_inspected(self._about[0], self._wanted, why)
+        super()._give_up(collected, piece, now, why)
 
     def decided(self, data: bytes, verdict: Verdict, due: Due | None) -> bytes:
         """Return what is sent to the broker; let the client have the answer that was decided on in its turn."""
@@ -261,6 +266,8 @@ class Responses(Half):
                     self._left = size  # the usual Fetch: nothing in it has to be changed
                     return True
             return self._collect(size, (due, inspected))
+        if inspected:
+            self.plane.not_inspected(due.api_key, size, _TOO_LARGE)
         if treatment is not None and treatment.stream is not None:
             self._stream = treatment.stream()
             self._stream_left = size
@@ -283,7 +290,9 @@ class Responses(Half):
         verdict = GO_ON
         if inspected:
             key, version, correlation_id = due.api_key, due.version, due.correlation_id
-            shown = Frame(peers, "response", data, key, version, correlation_id, now, due.request)
+            shown = Frame(
+                peers, "response", data, key, version, correlation_id, now, due.request, self._charge
+            )
             verdict = self.plane.inspector.decide(shown)
             data = self.decided(data, verdict, None)
         if comments:
@@ -291,12 +300,34 @@ class Responses(Half):
         self._send(data, piece, now, verdict)
         self.answer()
 
+    def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
+        due, inspected = self._about
+        treatment = due.treatment
+        if inspected:
+            self.plane.not_inspected(due.api_key, self._wanted, why)
+        if treatment is None:
+            super()._give_up(collected, piece, now, why)
+        elif treatment.stream is not None:
+            self._stream = treatment.stream()
+            self._stream_left = self._wanted - len(collected) - len(piece)
+            self._about = due
+            self._send(self._stream.feed(collected), b"", now, GO_ON, frames=0)
+            self._streamed(piece, now)
+        else:  # what cannot be read could carry addresses
+            self.plane.not_collected(self.session.peers, due.api_key, due.version, why)
+            self._record(piece, now)
+            self.session.abort()
+
     def _rewritten(self, due: Due, frame: bytes) -> Rewritten:
         """Return a response as the client is to get it, and what was changed."""
         rewrite = due.treatment.rewrite if due.treatment is not None else None
         if rewrite is not None:
             try:
                 return rewrite(frame, self.plane.brokers.advertise)
+            except LimitReached as error:
+                self.plane.not_collected(self.session.peers, due.api_key, due.version, str(error))
+                self.session.abort()
+                return Rewritten(b"", ())
             except DecodeError as error:
                 self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, str(error))
         return Rewritten(frame, ())

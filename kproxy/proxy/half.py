@@ -21,8 +21,9 @@ from enum import IntFlag
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
+from dissectors.budget import LimitReached
 from kproxy.proxy.framing import Due, NeedMore
-from kproxy.proxy.verdicts import GO_ON, Then, Verdict
+from kproxy.proxy.verdicts import GO_ON, Charge, Then, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.addresses import StreamedEndpoints
@@ -54,9 +55,10 @@ class _Waiting:
     :ivar due: of a request: its entry in the queue, if there is more than its correlation ID
     :ivar frames: how many frames it is
     :ivar ready: whether it may go
+    :ivar charge: of a frame that was inspected
     """
 
-    __slots__ = ("data", "due", "frames", "piece", "ready", "time", "verdict")
+    __slots__ = ("charge", "data", "due", "frames", "piece", "ready", "time", "verdict")
 
     def __init__(
         self,
@@ -67,7 +69,9 @@ class _Waiting:
         *,
         due: Due | None = None,
         frames: int = 1,
+        charge: Charge | None = None,
     ) -> None:
+        self.charge = charge
         self.data = data
         self.piece = piece
         self.time = time
@@ -96,6 +100,8 @@ class Half(asyncio.Protocol):
         self._collected: bytearray | None = None
         self._wanted = 0
         self._about: Any = None
+        self._charge: Charge | None = None
+        self._unsent_charges: list[Charge] = []
         self._stream: StreamedEndpoints | None = None
         self._stream_left = 0
         self._waiting: deque[_Waiting] = deque()
@@ -146,7 +152,12 @@ class Half(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """Go on reading from the other side."""
+        self.peer.sent()
         self.peer.resume(Pause.WRITING)
+
+    def sent(self) -> None:
+        """Take notice that the other side has taken nearly all that was written to it."""
+        self._unsent_charges.clear()
 
     def pause(self, reason: Pause) -> None:
         """Stop reading for one of several reasons."""
@@ -205,6 +216,7 @@ class Half(asyncio.Protocol):
     def _collect(self, size: int, about: Any) -> bool:
         """Begin to collect a frame of this size; ``about`` is for :meth:`_whole`."""
         self._collected = bytearray()
+        self._charge = Charge(self.plane.inspected, "inspected_bytes")
         self._wanted = size
         self._about = about
         return False
@@ -219,6 +231,14 @@ class Half(asyncio.Protocol):
         collected = self._collected
         assert collected is not None
         piece = data[at : at + self._wanted - len(collected)]
+        assert self._charge is not None
+        try:
+            self._charge.add(len(piece), "collecting it")
+        except LimitReached as error:
+            self._collected = None
+            self._give_up(bytes(collected), piece, now, str(error))
+            self._charge = None
+            return at + len(piece)
         if len(collected) + len(piece) < self._wanted:
             collected += piece
             self._record(piece, now)
@@ -226,7 +246,17 @@ class Half(asyncio.Protocol):
         self._collected = None
         frame = bytes(collected + piece) if collected else piece
         self._whole(frame, piece, now)
+        self._charge = self._about = None  # nothing keeps the frame alive but what waits for it
         return at + len(piece)
+
+    def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
+        """Let pass a frame of which no more can be collected.
+
+        :param collected: what came before ``piece``, and is recorded
+        :param why: for the user
+        """
+        self._left = self._wanted - len(collected) - len(piece)
+        self._send(collected + piece, piece, now, GO_ON)
 
     def _streamed(self, piece: bytes, now: int) -> None:
         """Send on a piece of a frame that is changed as it streams; the last one if nothing is left of it."""
@@ -263,7 +293,7 @@ class Half(asyncio.Protocol):
         frames: int = 1,
     ) -> None:
         """Send on a frame, or part of one, as was decided."""
-        item = _Waiting(data, piece, now, verdict, due=due, frames=frames)
+        item = _Waiting(data, piece, now, verdict, due=due, frames=frames, charge=self._charge)
         if verdict.hold is not None or verdict.delay:
             item.ready = False
             self._wait(item)
@@ -355,6 +385,8 @@ class Half(asyncio.Protocol):
             return
         if item.data:
             self._write(item.data)
+            if item.charge is not None and self.peer.unsent > _WRITE_BUFFER:
+                self._unsent_charges.append(item.charge)
         if verdict.then is not Then.GO_ON:
             self.session.then(verdict.then)
 
@@ -389,9 +421,16 @@ class Half(asyncio.Protocol):
         self._between = False
         self._left = self._stream_left = 0
         self._kept = b""
-        self._collected = self._stream = None
+        self._collected = self._stream = self._charge = None
 
     # ------------------------------------------------------------ the end
+    def forget(self) -> None:
+        """Drop what was collected or waits: the connection has ended."""
+        self._collected = self._charge = self._about = None
+        self._waiting.clear()
+        self._unsent_charges.clear()
+        self.pass_all()
+
     def _flush_kept(self) -> None:
         """Send on what was kept because more was expected, which does not come any more."""
         now = self.seen

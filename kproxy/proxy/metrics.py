@@ -334,6 +334,12 @@ _VALUES = (
     _Value("received_bytes", "Bytes received.", ("bytes", "from_brokers"), "counter", ("sender", "broker")),
     _Value("brokers", "Brokers and controllers behind the proxy.", ("brokers",)),
     _Value(
+        "refused_brokers",
+        "Times that a broker was announced where there can be none, may be none, or as one too many.",
+        ("refused_brokers",),
+        "counter",
+    ),
+    _Value(
         "rewritten_responses",
         "Responses in which something was replaced.",
         ("rewritten_responses",),
@@ -343,6 +349,12 @@ _VALUES = (
         "escaped_addresses",
         "Addresses of brokers that went to a client as they are.",
         ("escaped_addresses",),
+        "counter",
+    ),
+    _Value(
+        "uninspected_frames",
+        "Frames that rules or holds wanted to see, and that passed since they were too large or too costly.",
+        ("uninspected_frames",),
         "counter",
     ),
     _Value("tee_waiting_bytes", "Bytes that wait to be recorded.", ("recording", "waiting_bytes")),

@@ -12,6 +12,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Collection
 from contextlib import suppress
@@ -24,8 +25,10 @@ import msgspec
 
 from captures.interventions import as_comment
 from dissectors.apis import api_name
+from dissectors.budget import Budget
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker
+from kproxy.proxy.announced import Announced, network
 from kproxy.proxy.brokers import Brokers, Place, Ports
 from kproxy.proxy.clock_steps import ClockSteps
 from kproxy.proxy.commands import changing, commands
@@ -66,6 +69,7 @@ class Counts:
     :ivar unreachable: connections for which no broker could be reached
     :ivar rewritten: responses in which an address was replaced, or a version lowered
     :ivar escaped: responses with a broker's own address that went to a client
+    :ivar uninspected: frames that rules or holds wanted to see, and that passed since they were too large
     :ivar from_clients: bytes, of connections that have ended
     :ivar from_brokers: likewise
     """
@@ -75,6 +79,7 @@ class Counts:
     unreachable: int = 0
     rewritten: int = 0
     escaped: int = 0
+    uninspected: int = 0
     from_clients: int = 0
     from_brokers: int = 0
 
@@ -84,6 +89,7 @@ class Plane:
 
     :ivar forwarding: whether anything is sent on at the moment
     :ivar detached: whether it goes on when the front is gone, and removes the run folder itself
+    :ivar inspected: what frames that are collected for rules and holds may take
     :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
     """
 
@@ -99,12 +105,16 @@ class Plane:
         self.inspection = Inspection(
             request_timeout=round(settings.client_timeout * 1e9),
             held=lambda count: reports.event("held", count=count),
+            tell=reports.warn,
         )
+        self.inspected = Budget("inspected_bytes")
         self.inspector: Inspector = self.inspection
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
         self.listeners: list[Listener] = []
         self.serving = Serving(self)
         self.brokers: Brokers
+        self.announced = Announced(settings.allowed_brokers, [host for host, _ in settings.bootstrap])
+        self._odd: set[str] = set()
         self._watch = AddressWatch()
         self._clock_steps = ClockSteps()
         self._sampler = Sampler(self._sampled, period=settings.sample)
@@ -134,6 +144,8 @@ class Plane:
             settings.advertised or host,
             self._listen_for,
             self._broker_changed,
+            announced=self.announced,
+            refused=self._broker_left_out,
             sni=(NodeNames(settings.sni), port) if settings.sni else None,
             file=file,
             bootstrap=settings.bootstrap,
@@ -180,6 +192,7 @@ class Plane:
         await self._drain()
         for task in tasks:
             task.cancel()
+        await self._save_brokers()
         self.reports.publish = lambda _: None
         await self._control.close()
         await self.recordings.close()
@@ -236,6 +249,7 @@ class Plane:
         settings = self.settings
         if not settings.bootstrap or not settings.forward:
             return
+        await self._find_home()
         try:
             view = await cluster_of(list(settings.bootstrap), settings.security, _PROBE_TIMEOUT)
         except OwnRequestError as error:
@@ -243,6 +257,32 @@ class Plane:
             return
         for node_id, host, port in view.brokers:
             self.brokers.advertise(Broker("broker", node_id, host, port))
+
+    async def _find_home(self) -> None:
+        """Learn in which networks the brokers are that the user named."""
+        for host, port in self.settings.bootstrap:
+            with suppress(OSError):
+                async with asyncio.timeout(_PROBE_TIMEOUT):
+                    found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                self.announced.home.update(network(str(each[4][0])) for each in found)
+
+    def _broker_left_out(self, broker: Broker, why: str) -> None:
+        self.reports.warn(
+            f"{broker.role} {broker.node_id} gets no connections: {why}", about=f"left out {why}"
+        )
+
+    def look_at(self, place: Place, host: str) -> None:
+        """Tell that a broker is where brokers should not be, once for each such place.
+
+        :param host: as it was announced, or the address that it turned out to be
+        """
+        odd = self.announced.oddity(host)
+        if odd and odd not in self._odd:
+            self._odd.add(odd)
+            self.reports.note(
+                f"{place.role} {place.node_id} is at {host}, {odd}: clients' connections go there "
+                "(--allow-brokers says where they may go)"
+            )
 
     def _listen_for(self, place: Place, port: int) -> int:
         """Open the listener of a broker; returns its port, 0 if none can be opened."""
@@ -264,6 +304,7 @@ class Plane:
         host, port = self.brokers.address_of(place)
         self._watch.learn(place.broker)
         self._watch.allow(host, port)
+        self.look_at(place, place.host)
         self.reports.event(
             "broker",
             role=place.role,
@@ -282,6 +323,20 @@ class Plane:
         """Take note of a response whose addresses, if it has any, went to the client as they were."""
         name = f"{api_name(api_key)} v{version}"
         self.reports.warn(f"a response to {name} for {_who(peers)} was not rewritten: {why}", about=name)
+
+    def not_inspected(self, api_key: int, size: int, why: str) -> None:
+        """Take note of a frame that rules or holds wanted to see, and that passes."""
+        self.counts.uninspected += 1
+        self.reports.warn(
+            f"a frame of {api_name(api_key)} with {size:,} bytes passed uninspected: {why}", about=why
+        )
+
+    def not_collected(self, peers: Peers, api_key: int, version: int, why: str) -> None:
+        """Take note of a response that is too much to look for addresses in, and so did not go on."""
+        name = f"{api_name(api_key)} v{version}"
+        self.reports.warn(
+            f"a connection of {_who(peers)} was closed at a response to {name}: {why}", about=why
+        )
 
     def watch_for_escapes(self, peers: Peers, api_key: int, version: int, data: bytes) -> None:
         """Look for addresses of brokers in what goes to a client."""
@@ -376,6 +431,7 @@ class Plane:
                 continue
             next_look = self.loop.time() + _LOOK
             self._look_at_clock()
+            await self._save_brokers()
             self.inspection.tick(time_ns())
             self.recordings.tell_dropped()
             for session in list(self.sessions):
@@ -385,6 +441,11 @@ class Plane:
                 if overdue:
                     self.reports.note(f"{_who(session.peers)}: {overdue}")
                     session.close()
+
+    async def _save_brokers(self) -> None:
+        save = self.brokers.saving()
+        if save is not None:
+            await asyncio.to_thread(save)
 
     def _look_at_clock(self) -> None:
         """Tell that the clock was set, if it was, and keep what ends at a time from ending because of that."""

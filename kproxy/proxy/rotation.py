@@ -1,6 +1,7 @@
 """Where a recording goes: one file, a series of files, or a folder of chunks within a bound.
 
-* A file that is there already is appended to, as a section of its own; new ones are for their owner alone (0600).
+* A file that is there already is appended to, as a section of its own. Files are for their owner alone
+  (:mod:`captures.private`), those that were there too.
 * What is written is whole blocks. Where writing fails, what was written of them is cut off again, so that a file is
   readable to its end whatever happened; after SIGKILL it is, up to its last block.
 * Who writes holds a lock (flock) on the file, or on the folder of chunks, and no sooner leaves one file than it has
@@ -31,7 +32,6 @@ Buffers = Sequence[bytes | memoryview]
 Begun = Callable[[Path, int], None]
 """Called with the path of each file that is begun, and the bytes that were in it before."""
 
-_MODE = 0o600
 _MOST_PIECES = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 16
 _BATCH, _LEAST_BATCH = 1 << 20, 1 << 12
 _BATCHES = 16  # in a full file at least, so that files are about as large as asked for
@@ -116,8 +116,6 @@ class Output:
         with ExitStack() as undo:
             if path.exists() and not path.is_file():
                 raise OSError(errno.EINVAL, "it is no regular file", str(path))
-            if not path.exists():
-                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, _MODE))
             file = undo.enter_context(open_for_append(path))
             self._lock(file, path)
             size = os.fstat(file.fileno()).st_size

@@ -223,9 +223,35 @@ class Serving:
                 named,
             )
         else:
-            addresses = self._bootstrap() if place is None else [(place.host, place.port)]
-            await connect(session.responses, addresses, self._context, settings.connect_timeout)
-        return address_of(session.responses.transport.get_extra_info("peername"))
+            addresses = self._bootstrap() if place is None else await self._allowed(place)
+            name = "" if place is None else place.host
+            await connect(session.responses, addresses, self._context, settings.connect_timeout, named=name)
+        reached = address_of(session.responses.transport.get_extra_info("peername"))
+        if place is not None:
+            self._plane.look_at(place, reached[0])
+        return reached
+
+    async def _allowed(self, place: Place) -> list[Address]:
+        """Return where a broker may be connected to.
+
+        :raises UnreachableError: if its name leads to nothing that is allowed
+        """
+        announced = self._plane.announced
+        if announced.permits(place.host, place.host):
+            return [(place.host, place.port)]
+        where = diagnosis.address(place.host, place.port)
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout):
+                found = await self._plane.loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        except (OSError, TimeoutError) as error:
+            raise UnreachableError(diagnosis.broker_unreachable(error, where)) from None
+        # connected to is what was looked at: a name may lead elsewhere the next time
+        addresses = list(dict.fromkeys(address_of(each[4]) for each in found))
+        allowed = [each for each in addresses if announced.permits(place.host, each[0])]
+        if not allowed:
+            leads = ", ".join(host for host, _ in addresses)
+            raise UnreachableError(f"{where} leads to {leads}, which is not allowed (--allow-brokers)")
+        return allowed
 
     def _bootstrap(self) -> list[Address]:
         """Return the addresses to begin with, another one first each time."""

@@ -9,7 +9,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from kproxy.proxy.directions import Requests, Responses
-from kproxy.proxy.framing import InFlight
+from kproxy.proxy.framing import Due, InFlight
 from kproxy.proxy.half import Half
 from kproxy.proxy.verdicts import Hold, Peers, Then
 
@@ -146,6 +146,14 @@ class Session:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         transport.abort()
 
+    def _forget(self) -> None:
+        """Give back what frames take that will not go on, without waiting for the garbage collector."""
+        for half in (self.requests, self.responses):
+            half.forget()
+        for entry in self.in_flight.queue:
+            if isinstance(entry, Due):
+                entry.request = None
+
     def lost(self, half: Half, error: Exception | None) -> None:
         """One side is gone: the other one goes the same way."""
         now = time_ns()
@@ -154,6 +162,7 @@ class Session:
             for hold in self.holds:
                 hold.gone = True
             self.holds.clear()
+            self._forget()
             if self.recording is not None:
                 if error is not None:
                     self.recording.reset(half.side, now)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, Protocol
 
+from dissectors.budget import Budget
+
 Side = Literal["request", "response"]
 
 
@@ -31,6 +33,31 @@ class Peers:
     client_id: str | None = None
 
 
+class Charge:
+    """So much of a limit as something takes; it is given back when nothing refers to the charge any more.
+
+    :param budget: what it is taken from
+    """
+
+    __slots__ = ("_amount", "_budget", "_limit")
+
+    def __init__(self, budget: Budget, limit: str) -> None:
+        self._budget = budget
+        self._limit = limit
+        self._amount = 0
+
+    def add(self, amount: int, what: str) -> None:
+        """Take more.
+
+        :raises LimitReached: if that is more than is left; nothing is taken then
+        """
+        self._budget.spend(self._limit, amount, what)
+        self._amount += amount
+
+    def __del__(self) -> None:
+        self._budget.give_back(self._limit, self._amount)
+
+
 @dataclass(slots=True)
 class Frame:
     """A whole frame on its way.
@@ -40,6 +67,7 @@ class Frame:
     :ivar version: likewise, as asked
     :ivar time: ns since the epoch at which its last byte came
     :ivar request: of a response: the request it answers, if :meth:`Inspector.wants` was True for that
+    :ivar charge: what the data takes of what all frames that are inspected may take
     """
 
     peers: Peers
@@ -50,6 +78,7 @@ class Frame:
     correlation_id: int
     time: int
     request: Frame | None = None
+    charge: Charge | None = None
 
 
 class Then(Enum):

@@ -14,6 +14,7 @@ from zlib import crc32
 from captures.meaning import Names
 from captures.meaning.words import counted
 from dissectors import wire
+from dissectors.budget import of_message
 from dissectors.frames import Body
 from dissectors.records import record_set
 from kproxy.replay.differences import NAMES, Difference, differences
@@ -130,8 +131,9 @@ def _inner(con: wire.WireType) -> wire.WireType:
 def _records(data: bytes) -> str | None:
     """Return what a record set holds: how many records, and a checksum of their keys, values and headers."""
     crc = count = 0
+    budget = of_message()
     for batch in record_set(data).batches:
-        for record in batch.read().records:
+        for record in batch.read(budget).records:
             count += 1
             for part in (record.key, record.value, *(part for header in record.headers for part in header)):
                 text = part.encode() if isinstance(part, str) else part or b""

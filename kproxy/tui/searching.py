@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from captures.exchanges import Exchange
+from captures.filters.regex import BytesRegex, RegexError, Span, TextRegex
 from kproxy.tui.session.access import Access
 from kproxy.tui.session.engine import Steps
 from kproxy.tui.session.published import Shown
@@ -30,8 +30,6 @@ _TOGETHER = 64  # exchanges that are decoded between two looks at the clock
 
 _HEX = re.compile(r"0[xX]\s*((?:[0-9a-fA-F]{2}\s*)+)|((?:[0-9a-fA-F]{2}\s+)+[0-9a-fA-F]{2})")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
-# RecursionError and OverflowError: nested too deeply, or repeated too often
-_REGEX_PROBLEMS = (re.error, RecursionError, OverflowError)
 
 
 class SearchError(ValueError):
@@ -64,26 +62,24 @@ class Search:
 
     text: str
     kind: Kind
-    pattern: re.Pattern[str]
-    data: re.Pattern[bytes]
+    pattern: TextRegex
+    data: BytesRegex
 
-    def in_text(self, text: str) -> tuple[int, int] | None:
+    def in_text(self, text: str) -> Span | None:
         """Return where it is first met in a text, and where that ends; None if it is not."""
-        found = self.pattern.search(text)
-        return None if found is None else found.span()
+        return self.pattern.span(text)
 
-    def in_bytes(self, data: bytes, at: int = 0) -> tuple[int, int] | None:
+    def in_bytes(self, data: bytes, at: int = 0) -> Span | None:
         """Return where it is first met in bytes from an offset on, likewise."""
-        found = self.data.search(data, at)
-        return None if found is None else found.span()
+        return self.data.span(data, at)
 
-    def before(self, data: bytes, at: int) -> tuple[int, int] | None:
+    def before(self, data: bytes, at: int) -> Span | None:
         """Return where it is last met in bytes, beginning before an offset."""
         last = None
-        for found in self.data.finditer(data):
-            if found.start() >= at:
+        for found in self.data.spans(data):
+            if found[0] >= at:
                 break
-            last = found.span()
+            last = found
         return last
 
 
@@ -105,33 +101,34 @@ def parse_search(text: str) -> Search:
     if hexadecimal:
         return _bytes(text, bytes.fromhex(hexadecimal[1] or hexadecimal[2]))
     wanted = stripped[1:-1] if len(stripped) > 2 and stripped[0] == stripped[-1] == '"' else text
-    flags = 0 if any(map(str.isupper, wanted)) else re.IGNORECASE
-    data = re.escape(wanted.encode("utf-8", "surrogatepass"))
-    return Search(text, Kind.TEXT, re.compile(re.escape(wanted), flags), re.compile(data, flags))
+    return _compiled(text, Kind.TEXT, re.escape(wanted), any_case=not any(map(str.isupper, wanted)))
 
 
 def _regex(text: str, begin: int, end: int) -> Search:
     wanted = text[begin:end]
     if not wanted.strip():
         raise SearchError("a regular expression is missing", begin)
-    flags = 0 if any(map(str.isupper, _ESCAPE.sub("", wanted))) else re.IGNORECASE
-    try:
-        with warnings.catch_warnings():
-            # what a pattern may mean in a later Python is no concern of who searches
-            warnings.simplefilter("ignore")
-            pattern = re.compile(wanted, flags)
-            data = re.compile(wanted.encode("utf-8", "surrogatepass"), flags)
-    except _REGEX_PROBLEMS as problem:
-        reason = getattr(problem, "msg", "too complicated")
-        position = begin + (getattr(problem, "pos", None) or 0)
-        raise SearchError(f"not a regular expression: {reason}", position) from problem
-    return Search(text, Kind.REGEX, pattern, data)
+    any_case = not any(map(str.isupper, _ESCAPE.sub("", wanted)))
+    return _compiled(text, Kind.REGEX, wanted, any_case=any_case, begin=begin)
 
 
 def _bytes(text: str, wanted: bytes) -> Search:
-    digits = [f"{byte:02x}" for byte in wanted]
-    pattern = re.compile(rf"(?<!\w)(?:0x)?{' ?'.join(digits)}(?!\w)", re.IGNORECASE)
-    return Search(text, Kind.BYTES, pattern, re.compile(re.escape(wanted), re.DOTALL))
+    digits = " ?".join(f"{byte:02x}" for byte in wanted)
+    data = "".join(f"\\x{byte:02x}" for byte in wanted)
+    try:
+        pattern = TextRegex(rf"\b(?:0x)?{digits}\b")
+        return Search(text, Kind.BYTES, pattern, BytesRegex(data, any_case=False))
+    except RegexError as problem:
+        raise SearchError(str(problem), 0) from problem
+
+
+def _compiled(text: str, kind: Kind, pattern: str, *, any_case: bool, begin: int = 0) -> Search:
+    try:
+        return Search(
+            text, kind, TextRegex(pattern, any_case=any_case), BytesRegex(pattern, any_case=any_case)
+        )
+    except RegexError as problem:
+        raise SearchError(f"not a regular expression: {problem}", begin + problem.position) from problem
 
 
 # ---------------------------------------------------------------- in the list

@@ -12,7 +12,7 @@ from dissectors.budget import LIMITS, Budget, LimitReached, LimitSettingError, c
 
 @pytest.fixture(autouse=True)
 def defaults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(budget, "_in_force", {name: each.default for name, each in LIMITS.items()})
+    monkeypatch.setattr(budget, "IN_FORCE", {name: each.default for name, each in LIMITS.items()})
     monkeypatch.setenv(budget.ENVIRONMENT, "")
     yield
     monkeypatch.delenv(budget.ENVIRONMENT, raising=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from captures.analysis.clients import batching
@@ -17,6 +18,7 @@ from captures.analysis.clients.settings import How, Setting
 from captures.analysis.clients.told import Told, told_settings
 from captures.analysis.introductions import ConnectionKey, Introductions, client_name, connection_key
 from captures.exchanges import Capture, Exchange, Flag, rfc3339
+from captures.faults import Uncontained
 
 
 @dataclass(slots=True)
@@ -125,6 +127,7 @@ class Clients:
 
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
+        self._faults = Uncontained() if capture is None else capture.faults
         self._introductions = Introductions()
         self._fingerprints = Fingerprints(capture)
         self._fields: dict[str, Fields] = {}
@@ -163,7 +166,8 @@ class Clients:
         clients = self._inventory()
         links = self._links(clients)
         for name, client in clients.items():
-            self._describe(client, links.get(name) or Links())
+            describe = partial(self._describe, client, links.get(name) or Links())
+            self._faults.made(describe, "describing a client", None, client.first)
         return sorted(clients.values(), key=lambda client: (-client.exchanges, client.name))
 
     def _inventory(self) -> dict[str, Client]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from captures.analysis.comparison.events import finding_differences, rebalance_differences
 from captures.analysis.comparison.model import Comparison, Difference
@@ -30,17 +31,24 @@ def compare_sides(good: Side, bad: Side, timelines: Sequence[GroupTimeline] | No
     if not (good.facts().exchanges and bad.facts().exchanges):
         return Comparison(good.facts(), bad.facts(), _nothing(good, bad), [])
     rebalances = good.rebalances(timelines), bad.rebalances(timelines)
+    parts: dict[str, Callable[[], Iterable[Difference]]] = {
+        "findings": partial(finding_differences, good, bad),
+        "rebalances": partial(rebalance_differences, good, bad, rebalances),
+        "latencies": partial(latency_differences, good, bad),
+        "rates": partial(rate_differences, good, bad),
+        "clients": partial(client_differences, good, bad),
+        "settings": partial(setting_differences, good, bad),
+        "versions": partial(version_differences, good, bad),
+    }
     differences = [
-        *finding_differences(good, bad),
-        *rebalance_differences(good, bad, rebalances),
-        *latency_differences(good, bad),
-        *rate_differences(good, bad),
-        *client_differences(good, bad),
-        *setting_differences(good, bad),
-        *version_differences(good, bad),
+        each for name, part in parts.items() for each in bad.faults.whole(_made(part), f"comparing {name}")
     ]
     differences.sort(key=lambda each: (not each.certain, -each.score, each.aspect, each.subject))
     return Comparison(good.facts(), bad.facts(), _sentence(differences), differences, _notes(good, bad))
+
+
+def _made(part: Callable[[], Iterable[Difference]]) -> Iterator[Difference]:
+    yield from part()
 
 
 def _nothing(good: Side, bad: Side) -> str:

@@ -58,10 +58,12 @@ class Side:
     :ivar shares: by API and client
     :ivar errors: responses that have them
     :ivar unanswered: requests without an answer, by API
+    :ivar faults: of its capture
     """
 
     def __init__(self, label: str, capture: Capture, names: Names, window: Window | None = None) -> None:
         self.label = label
+        self.faults = capture.faults
         self.window = window or Window()
         self.requests: Rhythm[str] = Rhythm()
         self.shares: Rhythm[tuple[str, str]] = Rhythm()

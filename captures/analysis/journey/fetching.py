@@ -57,6 +57,7 @@ class Deliveries:
         seen = self._sessions.add(exchange)
         if seen is None or answered < 0:
             return
+        self._finds.begin()
         reader: int | None = None
         for place, row in seen.told:
             if not self._sought.may_be(*place, self._names):
@@ -152,7 +153,7 @@ class Deliveries:
             if not log.seen.add(first, last):
                 continue
             if batch.control:
-                _note_marker(log, batch, answered, number)
+                _note_marker(log, batch, self._finds, answered, number)
             elif batch.count is not None:  # brokers write compressed message sets anew
                 log.batches.add(first, batch.crc, batch.size)
 
@@ -162,8 +163,8 @@ def _note_ends(log: PartitionLog, row: Body, answered: int, at: int) -> None:
     log.stable.told(number(row, "last_stable_offset"), answered, at)
 
 
-def _note_marker(log: PartitionLog, batch: Batch, answered: int, at: int) -> None:
-    for record in batch.read().records:
+def _note_marker(log: PartitionLog, batch: Batch, finds: Finds, answered: int, at: int) -> None:
+    for record in finds.records(batch):
         try:
             said = control_record(record.key, record.value)
         except DecodeError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from captures.analysis.journey.sought import Sought
 from captures.meaning.places import Place
+from dissectors.budget import LimitReached, of_message
 from dissectors.records import Batch, Record
 
 MOST_FOUND = 10_000
@@ -65,12 +67,31 @@ class Finds:
     """Collects records that fit.
 
     :ivar more: how many fitted beyond :data:`MOST_FOUND`
+    :ivar beyond: by the name of a limit, how many batches were not read to their end because of it
     """
 
     def __init__(self, sought: Sought) -> None:
         self._sought = sought
         self.found: list[Found] = []
         self.more = 0
+        self.beyond: Counter[str] = Counter()
+        self._budget = of_message()
+
+    def begin(self) -> None:
+        """Begin with another message: what it may cost begins anew."""
+        self._budget = of_message()
+
+    def counted(self, batch: Batch) -> int:
+        """Return how many records a batch holds; a compressed message set has to be read for that."""
+        return len(self.records(batch)) if batch.count is None else batch.count
+
+    def records(self, batch: Batch) -> list[Record]:
+        """Return the records of a batch, as far as the message it is in may be read."""
+        records, problems = batch.read(self._budget)
+        for problem in problems:
+            if isinstance(problem, LimitReached):
+                self.beyond[problem.limit] += 1
+        return records
 
     def in_sent(self, place: Place, send: int, base: int, batches: list[Batch]) -> None:
         """Look at the records that a Produce sends to a partition.
@@ -80,10 +101,10 @@ class Finds:
         """
         sought, index = self._sought, 0
         for batch in batches:
-            count = counted(batch)
+            count = self.counted(batch)
             wanted = self._wanted(batch, index, base, count)
             if wanted:
-                for at, record in enumerate(batch.read().records):
+                for at, record in enumerate(self.records(batch)):
                     offset = base + index + at if base >= 0 else -1
                     if offset == sought.offset if sought.offset is not None else sought.fits(record):
                         self._add(Found(place, send, index + at, offset, record, BatchSeen.of(batch)))
@@ -107,7 +128,7 @@ class Finds:
                 return
         elif not sought.may_hold(batch):
             return
-        for at, record in enumerate(batch.read().records):
+        for at, record in enumerate(self.records(batch)):
             if record.offset == sought.offset if sought.offset is not None else sought.fits(record):
                 self._add(Found(place, -1, at, record.offset, record, BatchSeen.of(batch)))
 
@@ -126,11 +147,6 @@ class Finds:
             self.found.append(found)
         else:
             self.more += 1
-
-
-def counted(batch: Batch) -> int:
-    """Return how many records a batch holds; a compressed message set has to be read for that."""
-    return len(batch.read().records) if batch.count is None else batch.count
 
 
 def offsets_of(batches: list[Batch], asked: int) -> tuple[int, int] | None:

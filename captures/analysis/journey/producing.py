@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from captures.analysis.journey.found import Finds, counted
+from captures.analysis.journey.found import Finds
 from captures.analysis.journey.ledger import Ledger
 from captures.analysis.journey.sought import Sought
 from captures.meaning import Names
@@ -41,6 +41,7 @@ class Producing:
 
     def add(self, sent: Sent, request: Body, response: Body) -> None:
         """Learn from a Produce."""
+        self._finds.begin()
         answers: dict[Place, Body] | None = None
         for holder in rows(request, "topic_data"):
             name = topic(holder, self._whole)
@@ -71,6 +72,7 @@ class Producing:
             return
         first, log = batches[0], self._ledger.of(place)
         base = -1 if answer is None else number(answer, "base_offset")
+        counted = self._finds.counted
         count = counted(first) if len(batches) == 1 else sum(map(counted, batches))
         transaction = text(request, "transactional_id")
         added = log.sends.add(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from captures.export.group_html.markup import Markup, document, tag, together
 from captures.export.report import statements
-from captures.export.report.database import Tables
+from captures.export.report.database import ReportError, Tables
 from captures.export.report.health import CONNECTIONS, HEALTH
 from captures.export.report.overview import FINDINGS, SUMMARY
 from captures.export.report.rebalances import REBALANCES
@@ -24,6 +24,7 @@ from captures.export.report.style import STYLE
 from captures.export.report.talkers import CLIENTS, TOPICS
 from captures.export.report.traffic import ERRORS, LATENCY, TRAFFIC
 from captures.export.report.versions import VERSIONS
+from captures.faults import Faults, Uncontained
 from captures.meaning import words
 from captures.moments import Clock, zone_name
 
@@ -65,12 +66,15 @@ for (const button of document.querySelectorAll("button.copy")) {
 """
 
 
-def report(folder: Path, *, title: str | None = None, zone: tzinfo | None = None) -> str:
+def report(
+    folder: Path, *, title: str | None = None, zone: tzinfo | None = None, faults: Faults | None = None
+) -> str:
     """Return a report on a folder of tables as one page.
 
     :param folder: as ``kproxy tables`` writes it
     :param title: of the page; None for one that names the folder
     :param zone: of the times; None is the local one
+    :param faults: where to note sections that cannot be made by a fault of ours; without it, that is raised
     :raises DuckdbMissing: if there is no DuckDB
     :raises ReportError: if there is no table in it, or one cannot be read
     """
@@ -84,7 +88,7 @@ def report(folder: Path, *, title: str | None = None, zone: tzinfo | None = None
                 left_out.append(f"{section.title}: there is no {words.listed(missing)}")
                 continue
             there.append(section)
-            parts += [tag("h2", section.title, id=section.anchor), *section.body(context)]
+            parts += [tag("h2", section.title, id=section.anchor), *_body(section, context, faults)]
         going_on = _going_on(tables)
     said = title or f"Kafka traffic in {folder.resolve().name or folder}"
     body = together(
@@ -97,6 +101,17 @@ def report(folder: Path, *, title: str | None = None, zone: tzinfo | None = None
         tag("script", Markup(_SCRIPT)),
     )
     return document(said, body, STYLE, more=_policy())
+
+
+def _body(section: Section, context: Context, faults: Faults | None) -> list[Markup]:
+    """Return what a section says; if that fails, that it does."""
+    try:
+        return list(section.body(context))
+    except ReportError:
+        raise
+    except Exception as error:
+        (Uncontained() if faults is None else faults).note(error, f"the section {section.title}")
+        return [nothing("This could not be made, by a fault of kproxy.")]
 
 
 def _policy() -> Sequence[Markup]:

@@ -7,16 +7,31 @@ passes that was not looked at.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from captures.export.scrub.records import FILLER, RecordScrubber
 from captures.export.scrub.tokens import scrub_token
+from dissectors.budget import Budget, of_message
 from dissectors.embedded import sensitive_config
 from dissectors.frames import SIZE_BYTES, Body, decode_request, decode_response, trace_body
-from dissectors.records import DEFAULT_LIMITS, Limits
 from dissectors.trace import Node
 
 _CORRELATION_ID = 4
 _REQUEST_HEAD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The message that is walked through.
+
+    :ivar inner: API key and version of the request inside, where it is the response of an Envelope
+    :ivar enveloped: whether it is inside an Envelope itself
+    """
+
+    budget: Budget
+    response: bool
+    inner: tuple[int, int] | None = None
+    enveloped: bool = False
 
 
 class FrameScrubber:
@@ -25,8 +40,8 @@ class FrameScrubber:
     :ivar counts: what was done, as :attr:`RecordScrubber.counts` has it, and ``secrets``
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._records = RecordScrubber(limits)
+    def __init__(self) -> None:
+        self._records = RecordScrubber()
 
     @property
     def counts(self) -> Counter[str]:
@@ -39,7 +54,7 @@ class FrameScrubber:
         :param payload: the frame without its size field
         :param complete: False if the capture lacks its end
         """
-        return self._frame(decode_request(payload, complete=complete), response=False, inner=None)
+        return self._frame(decode_request(payload, complete=complete), _Walk(of_message(), response=False))
 
     def response(
         self,
@@ -56,7 +71,7 @@ class FrameScrubber:
         :param inner: those of the request inside, if it is an Envelope
         """
         body = decode_response(payload, key, version, complete=complete)
-        return self._frame(body, response=True, inner=inner)
+        return self._frame(body, _Walk(of_message(), response=True, inner=inner))
 
     def head(self, payload: bytes, *, response: bool) -> bytes:
         """Return a frame of which nothing but API, version and correlation ID stays."""
@@ -70,12 +85,12 @@ class FrameScrubber:
         return scrub_token(payload)
 
     # ------------------------------------------------------------ the walk
-    def _frame(self, body: Body, *, response: bool, inner: tuple[int, int] | None) -> bytes:
+    def _frame(self, body: Body, walk: _Walk) -> bytes:
         out = bytearray(body.raw)
-        root = trace_body(body, response=response)
+        root = trace_body(body, response=walk.response)
         for part in root.children or ():
             if part.name in ("header", "body"):
-                self._fields(part, part, out, inner)
+                self._fields(part, part, out, walk)
                 cut = _sound_end(part)
                 if cut >= 0:
                     self._zero(out, cut, len(out) + SIZE_BYTES)
@@ -83,16 +98,14 @@ class FrameScrubber:
                 self._zero(out, part.start, part.end)
         return bytes(out)
 
-    def _fields(self, node: Node, root: Node, out: bytearray, inner: tuple[int, int] | None) -> None:
+    def _fields(self, node: Node, root: Node, out: bytearray, walk: _Walk) -> None:
         for child in node.children or ():
             if child.children is not None:
-                self._fields(child, root, out, inner)
+                self._fields(child, root, out, walk)
             elif child.end >= 0 and isinstance(child.value, bytes | str) and child.value:
-                self._leaf(child, node, root, out, inner)
+                self._leaf(child, node, root, out, walk)
 
-    def _leaf(
-        self, leaf: Node, holder: Node, root: Node, out: bytearray, inner: tuple[int, int] | None
-    ) -> None:
+    def _leaf(self, leaf: Node, holder: Node, root: Node, out: bytearray, walk: _Walk) -> None:
         if leaf.field is None:
             if isinstance(leaf.name, int) and leaf.kind == "bytes" and holder.kind != "array":
                 self._zero(out, leaf.end - len(leaf.value), leaf.end)  # a tag that is not known
@@ -100,15 +113,13 @@ class FrameScrubber:
         type_ = leaf.field.type
         value = leaf.value.encode() if isinstance(leaf.value, str) else leaf.value
         if leaf.kind == "records":
-            blanked = self._records.scrub(value)
+            blanked = self._records.scrub(value, walk.budget)
         elif type_.content == "unaligned_records":
-            blanked = self._records.scrub(value, aligned=False)
+            blanked = self._records.scrub(value, walk.budget, aligned=False)
         elif type_.content == "sasl_token":
             blanked = self.token(value)
-        elif type_.content == "envelope_request":
-            blanked = self.request(value)
-        elif type_.content == "envelope_response":
-            blanked = self.response(value, *inner) if inner else self.head(value, response=True)
+        elif type_.content in ("envelope_request", "envelope_response"):
+            blanked = self._enveloped(value, walk)
         elif type_.is_secret or (type_.content == "config_value" and _is_sensitive(holder, root)):
             self.counts["secrets"] += 1
             blanked = bytes((FILLER,)) * len(value)
@@ -116,6 +127,17 @@ class FrameScrubber:
             return
         end = leaf.end - SIZE_BYTES
         out[end - len(value) : end] = blanked
+
+    def _enveloped(self, value: bytes, walk: _Walk) -> bytes:
+        """Return the message inside an Envelope. One inside that again is not read: brokers refuse it too."""
+        inside = _Walk(walk.budget, response=walk.response, enveloped=True)
+        if not walk.response:
+            if walk.enveloped:
+                return self.head(value, response=False)
+            return self._frame(decode_request(value), inside)
+        if walk.inner is None or walk.enveloped:
+            return self.head(value, response=True)
+        return self._frame(decode_response(value, *walk.inner), inside)
 
     def _zero(self, out: bytearray, start: int, end: int) -> None:
         """Zero a stretch, given as offsets in the frame."""

@@ -15,19 +15,19 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from captures.export.scrub.exact import compress_exactly
+from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
 from dissectors.records import (
-    DEFAULT_LIMITS,
     Batch,
     Codec,
     Columns,
-    Limits,
     columns,
     inflate,
     legacy,
     record_set,
 )
 from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.record import most_records
 from dissectors.records.spans import Cursor, walk_record
 from dissectors.records.varint import read_varint
 
@@ -52,19 +52,22 @@ class RecordScrubber:
         ``zeroed`` (bytes that could not be read, or not be compressed to their size)
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def scrub(self, data: bytes, *, aligned: bool = True) -> bytes:
-        """Return a records field of the same size with its records blanked."""
-        found = record_set(data, aligned=aligned)
+    def scrub(self, data: bytes, budget: Budget | None = None, *, aligned: bool = True) -> bytes:
+        """Return a records field of the same size with its records blanked; what is beyond a limit is zeroed.
+
+        :param budget: of the message that the field is in; None: as if it were all of it
+        """
+        budget = of_message() if budget is None else budget
+        found = record_set(data, budget, aligned=aligned)
         out = bytearray(len(data))
         done = 0
         for batch in found.batches:
             self.counts["batches"] += 1
             blank = self._batch if batch.magic == 2 else self._message
-            out[batch.start : batch.end] = blank(batch, bytes(data[batch.start : batch.end]))
+            out[batch.start : batch.end] = blank(batch, bytes(data[batch.start : batch.end]), budget)
             done = batch.end
         if found.trailing is not None:
             # of an entry that was cut off, what its header says stays
@@ -76,11 +79,11 @@ class RecordScrubber:
         return bytes(out)
 
     # ------------------------------------------------------------ magic 2
-    def _batch(self, batch: Batch, data: bytes) -> bytes:
+    def _batch(self, batch: Batch, data: bytes, budget: Budget) -> bytes:
         if batch.control and batch.crc_valid:  # else the bit may be the damage
             return data
         head, payload = bytearray(data[: HEADER.size]), data[HEADER.size :]
-        plain = self._blanked(batch)
+        plain = self._blanked(batch, budget)
         if plain is None:
             self.counts["zeroed"] += len(payload)
             blanked = bytes(len(payload))
@@ -89,13 +92,19 @@ class RecordScrubber:
             blanked = self._packed(batch, plain, payload, head)
         return _with_crc(head + blanked, batch, crc32c.crc32c)
 
-    def _blanked(self, batch: Batch) -> bytes | None:
+    def _blanked(self, batch: Batch, budget: Budget) -> bytes | None:
         """Return the decompressed records of a batch, blanked; None if they cannot be read to the end."""
-        if (batch.count or 0) >= _MANY_RECORDS:
-            found = columns(batch, self._limits)
+        count = batch.count or 0
+        if count > most_records(budget)[0]:
+            return None
+        if count >= _MANY_RECORDS:
+            found = columns(batch, budget)
             return None if found.problems else blank_columns(found)
-        plain, problem = batch.payload(self._limits)
-        return None if problem is not None else blank_records(plain, batch.count or 0)
+        plain, problem = batch.payload(budget)
+        if problem is not None:
+            return None
+        budget.spend("message_records", max(count, 0))
+        return blank_records(plain, count)
 
     def _packed(self, batch: Batch, plain: bytes, packed: bytes, head: bytearray) -> bytes:
         """Compress what was blanked to the size it had; note the codec in the header if it is another one."""
@@ -113,7 +122,7 @@ class RecordScrubber:
         return data
 
     # ------------------------------------------------------------ magic 0 and 1
-    def _message(self, batch: Batch, data: bytes) -> bytes:
+    def _message(self, batch: Batch, data: bytes, budget: Budget) -> bytes:
         try:
             message = legacy.read_message(data, 0, len(data))
         except DecodeError:
@@ -128,9 +137,7 @@ class RecordScrubber:
         else:
             _fill(out, message.key)
             value = data[message.value]
-            plain = self._inner(
-                inflate(batch.codec, value, self._limits, magic=batch.magic).data, batch.magic
-            )
+            plain = self._inner(batch, value, budget)
             if plain is None:
                 self.counts["zeroed"] += len(value)
                 out[message.value] = bytes(len(value))
@@ -138,9 +145,11 @@ class RecordScrubber:
                 out[message.value] = self._packed(batch, plain, value, out)
         return _with_crc(out, batch, isal_zlib.crc32)
 
-    def _inner(self, plain: bytes, magic: int) -> bytes | None:
+    def _inner(self, batch: Batch, packed: bytes, budget: Budget) -> bytes | None:
         """Blank the messages inside a wrapper; None if they cannot be read to the end."""
-        messages, fault = legacy.read_messages(plain, magic, self._limits.max_records)
+        magic = batch.magic
+        plain = inflate(batch.codec, packed, budget, magic=magic).data
+        messages, fault = legacy.read_messages(plain, magic, budget)
         if fault is not None or not messages:
             return None
         out = bytearray(plain)

@@ -10,6 +10,9 @@ from bisect import bisect_right
 from collections import OrderedDict
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from captures.exchanges import Capture, Flag
 from captures.export.checksum import tcp_checksum
 from captures.export.passes import UNKNOWN, Placed
@@ -17,11 +20,11 @@ from captures.export.scrub.frames import FrameScrubber, enveloped
 from captures.export.selection import SIDES
 from captures.export.synthetic import Piece, Side
 from dissectors.embedded.envelope import ENVELOPE
-from dissectors.records import DEFAULT_LIMITS, Limits
 
 _CACHE_BYTES = 64 << 20
 _MAX_HEADER, _MIN_HEADER = 60, 20
 _SIZE = 4
+_FAILURES_TOLD = 3
 
 
 class _Frame(NamedTuple):
@@ -34,22 +37,22 @@ class _Frame(NamedTuple):
 
 
 class Scrubber:
-    """Blanks the frames and packets of one capture.
+    """Blanks the frames and packets of one capture."""
 
-    :param limits: bounds of decompression
-    """
-
-    def __init__(self, capture: Capture, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, capture: Capture) -> None:
         self._capture = capture
-        self._scrub = FrameScrubber(limits)
+        self._scrub = FrameScrubber()
         self._frames = _frames_by_stream(capture)
         self._positions = {
             stream: [frame.position for frame in frames] for stream, frames in self._frames.items()
         }
         self._cache: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._cached = 0
+        self._order: NDArray[np.int64] | None = None
         self._counted: set[tuple[int, int]] = set()
         self._outside = 0
+        self._failures: list[str] = []
+        self._failed = 0
 
     def notes(self) -> list[str]:
         """Return what was blanked, and what could not be decoded and was zeroed, in words."""
@@ -61,7 +64,25 @@ class Scrubber:
         zeroed = counts["zeroed"] + self._outside
         if zeroed:
             notes.append(f"{zeroed:,} bytes that could not be decoded were zeroed")
+        if self._failed:
+            notes.append(
+                f"{self._failed:,} frames or packets could not be scrubbed and were blanked whole: "
+                + "; ".join(self._failures)
+            )
         return notes
+
+    @property
+    def failed(self) -> int:
+        """How many frames and packets were blanked whole, because scrubbing them failed."""
+        return self._failed
+
+    def _blank_whole(self, size: int, what: str, error: Exception) -> bytes:
+        """Return zeros in the place of what could not be scrubbed: no byte of it is known to be harmless."""
+        self._failed += 1
+        if len(self._failures) < _FAILURES_TOLD:
+            self._failures.append(f"{what}: {type(error).__name__}: {error}")
+        self._outside += size
+        return bytes(size)
 
     # ------------------------------------------------------------ frames
     def pieces(self, row: int, side: Side, position: int, size: int) -> list[Piece]:
@@ -84,8 +105,9 @@ class Scrubber:
             frame = frames[index]
             low, high = max(start, frame.position), min(end, frame.position + frame.size)
             if low < high:
-                data = self._frame(stream, frame)
-                out[low - start : high - start] = data[low - frame.position : high - frame.position]
+                # what the frame announces beyond its captured bytes stays zeros
+                data = self._frame(stream, frame)[low - frame.position : high - frame.position]
+                out[low - start : low - start + len(data)] = data
                 covered += high - low
             index += 1
         self._outside += len(out) - covered
@@ -110,12 +132,24 @@ class Scrubber:
         return made
 
     def _blanked(self, frame: _Frame, stream: int) -> bytes:
-        """Return a whole frame with its size field; bytes that were not captured are zeros."""
+        """Return a frame with its size field, up to the first byte that was not captured: never what it announces."""
         index = self._capture.decryption.index_of(stream >> 1)
         data = index.read_captured(stream, frame.position, frame.position + frame.size)
         size, payload = data[:_SIZE], data[_SIZE:]
-        blanked = self._payload(frame, payload, complete=len(data) == frame.size)
-        return (size + blanked).ljust(frame.size, b"\0")
+        before = self._scrub.counts.copy()
+        try:
+            return size + self._payload(frame, payload, complete=len(data) == frame.size)
+        except Exception as error:  # no fault of one frame may end the export, or leave that frame in clear
+            self._scrub.counts.clear()
+            self._scrub.counts.update(before)
+            what = "the end of a stream" if frame.row < 0 else f"exchange {self._number(frame.row)}"
+            return self._blank_whole(len(data), f"{what}, {SIDES[frame.side]}", error)
+
+    def _number(self, row: int) -> int:
+        """Return the number of the exchange in a row of the table."""
+        if self._order is None:
+            self._order = self._capture.table.order()
+        return int(np.flatnonzero(self._order == row)[0]) + 1
 
     def _payload(self, frame: _Frame, payload: bytes, *, complete: bool) -> bytes:
         scrub = self._scrub
@@ -143,14 +177,27 @@ class Scrubber:
         The TCP checksum is made right again if it was right. It was wrong where the network card computes it, and
         it cannot be checked where the packet was cut.
         """
-        block, frame = placed.packets, bytearray(placed.frame(at))
+        frame = bytearray(placed.frame(at))
+        try:
+            return self._rewritten(placed, at, frame)
+        except Exception as error:  # likewise of one packet
+            what = f"packet {int(placed.packets.number[at])}"
+            return self._blank_whole(len(frame), what, error)
+
+    def _rewritten(self, placed: Placed, at: int, frame: bytearray) -> bytes:
+        block = placed.packets
         start = placed.payload_start(at)
         length, captured = int(block.length[at]), int(block.captured[at])
+        if start < 0:  # a datagram put together from fragments: what of it is in this frame is not told
+            self._outside += len(frame)
+            return bytes(len(frame))
+        captured = min(captured, max(len(frame) - start, 0))
         header = _tcp_header(placed, at, frame, start)
         right = (
             captured == length and header >= 0 and _checksum_fits(placed, at, frame, header, start + length)
         )
-        frame[start + captured :] = bytes(len(frame) - start - captured)  # padding may hold anything
+        # padding may hold anything; a packet that was cut inside its headers ends before its payload begins
+        frame[start + captured :] = bytes(max(len(frame) - start - captured, 0))
         if captured:
             frame[start : start + captured] = self._carried(placed, at, captured)
         if right:
@@ -196,7 +243,11 @@ def _tcp_header(placed: Placed, at: int, frame: bytearray, start: int) -> int:
     known = ports[0].to_bytes(2) + ports[1].to_bytes(2) + int(block.seq[at]).to_bytes(4)
     for size in range(_MIN_HEADER, _MAX_HEADER + 1, 4):
         header = start - size
-        if header >= 0 and frame[header + 12] >> 4 == size // 4 and frame[header : header + 8] == known:
+        if (
+            0 <= header <= len(frame) - _MIN_HEADER
+            and frame[header + 12] >> 4 == size // 4
+            and frame[header : header + 8] == known
+        ):
             return header
     return -1
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from captures.interventions import Intervention, as_comment
 from dissectors.apis import NAMES
+from dissectors.budget import LimitReached
 from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
 from kproxy.proxy.rules.topic_names import TopicNames
 from kproxy.proxy.verdicts import GO_ON, Frame, Side, Verdict
@@ -41,6 +42,7 @@ class ActiveRule:
     :ivar hits: how often it was applied
     :ivar failures: how often it met a frame and could not be applied
     :ivar failure: why, the last time
+    :ivar undecided: how often that was since the frame has more than one may cost
     :ivar ended: why it is over: ``count`` or ``time``; empty while it holds
     """
 
@@ -53,12 +55,15 @@ class ActiveRule:
         self.last_hit: int | None = None
         self.failures = 0
         self.failure = ""
+        self.undecided = 0
         self.ended = ""
 
     def failed(self, error: Exception) -> None:
         """Take note that it could not be applied."""
         self.failures += 1
-        expected = isinstance(error, AnswerError)
+        if isinstance(error, LimitReached):
+            self.undecided += 1
+        expected = isinstance(error, AnswerError | LimitReached)
         if not expected and not self.failure:
             _log.warning("rule %d failed, the frame went on: %s", self.number, self.rule.text, exc_info=error)
         self.failure = str(error) if expected else f"{type(error).__name__}: {error}"
@@ -80,6 +85,7 @@ class ActiveRule:
             "ended": self.ended or None,
             "failures": self.failures,
             "failure": self.failure or None,
+            "undecided": self.undecided,
         }
 
 
@@ -90,6 +96,7 @@ class Rules:
     :param clock: ns since the epoch
     :param chance: decides on probabilities, delays and corrupted bytes
     :param changed: called when rules were added, have ended or are gone
+    :param tell: takes sentences for the user
     """
 
     def __init__(
@@ -98,8 +105,10 @@ class Rules:
         clock: Callable[[], int] = time_ns,
         chance: Random | None = None,
         changed: Callable[[], None] = lambda: None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._names = names
+        self._tell = tell
         self._clock = clock
         self._chance = chance or Random()  # noqa: S311  faults are no secrets
         self._changed = changed
@@ -203,6 +212,11 @@ class Rules:
         return counts
 
     @property
+    def undecided(self) -> int:
+        """How often a rule was undecided of a frame."""
+        return sum(rule.undecided for rule in self._rules)
+
+    @property
     def needs_names(self) -> bool:
         """Whether a rule asks for topics."""
         return any(rule.matcher.needs_names for side in self._live.values() for rule in side)
@@ -226,6 +240,8 @@ class Rules:
                 verdict = self._applied(rule, view, frame)
             except Exception as error:
                 rule.failed(error)
+                if rule.undecided == 1 and isinstance(error, LimitReached):
+                    self._tell(f"rule {rule.number} is undecided of a frame, which went on: {error}")
                 continue
             if verdict is not None:
                 return verdict

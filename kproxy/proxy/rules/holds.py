@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from captures.interventions import Change, Intervention, as_comment
 from dissectors.apis import NAMES, api_name
+from dissectors.budget import LimitReached
 from kproxy.proxy.rules.topic_names import TopicNames
 from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Side, Then, Verdict
 
@@ -43,8 +44,10 @@ class Holds:
     :param request_timeout: ns that clients wait for an answer (``request.timeout.ms``)
     :param changed: called when filters have changed
     :param held: called with how many frames are held, when another one is or some go on
+    :param tell: takes sentences for the user
     :ivar passed: frames that met a filter and were not held, since too many were or their client's time was over
     :ivar failures: frames that went on because a filter failed
+    :ivar undecided: those of them that have more than looking at one may cost
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Holds:
         request_timeout: int = REQUEST_TIMEOUT,
         changed: Callable[[], None] = lambda: None,
         held: Callable[[int], None] = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._names = names
+        self._told = tell
         self._then = then
         self._clock = clock
         self._request_timeout = request_timeout
@@ -70,6 +75,7 @@ class Holds:
         self._wanted: dict[Side, frozenset[int]] = dict.fromkeys(_SIDES, frozenset())
         self.passed = 0
         self.failures = 0
+        self.undecided = 0
         self.active = False
 
     # ------------------------------------------------------------ filters
@@ -124,6 +130,12 @@ class Holds:
             if not View(frame, self._names, self._start).meets(matcher):
                 return GO_ON
             until = held_until(frame, self._request_timeout)
+        except LimitReached as error:
+            if not self.undecided:
+                self._told(f"the hold filter is undecided of a frame, which went on: {error}")
+            self.failures += 1
+            self.undecided += 1
+            return GO_ON
         except Exception:
             if not self.failures:
                 _log.warning("a hold filter failed, the frame went on", exc_info=True)
@@ -270,6 +282,7 @@ class Holds:
             "held": [_shown(hold, now) for hold in self._held.values()],
             "passed": self.passed,
             "failures": self.failures,
+            "undecided": self.undecided,
         }
 
 

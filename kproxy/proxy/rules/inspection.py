@@ -21,6 +21,7 @@ class Inspection:
     """Decides about frames (:class:`kproxy.proxy.verdicts.Inspector`).
 
     :param held: called with how many frames are held, when that changes
+    :param tell: takes sentences for the user
     :ivar active: whether there are rules or hold filters; nothing else needs to be asked while there are none
     :ivar names: of topic IDs; shown answers to Metadata even while not active, it costs little to keep them
     """
@@ -32,11 +33,12 @@ class Inspection:
         *,
         request_timeout: int = REQUEST_TIMEOUT,
         held: Callable[[int], None] = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.active = False
         self.names = TopicNames()
         self._needs_names = False
-        self.rules = Rules(self.names, clock, chance, self._sort_out)
+        self.rules = Rules(self.names, clock, chance, self._sort_out, tell)
         self.holds = Holds(
             self.names,
             self.rules.decide,
@@ -44,6 +46,7 @@ class Inspection:
             request_timeout=request_timeout,
             changed=self._sort_out,
             held=held,
+            tell=tell,
         )
 
     def _sort_out(self) -> None:
@@ -85,6 +88,11 @@ class Inspection:
         """Hold nothing more and let everything go on: nobody is there any more to release it."""
         self.holds.clear_filter()
         self.holds.release_all("detached")
+
+    @property
+    def undecided(self) -> int:
+        """How often a rule or a hold filter was undecided of a frame, which went on."""
+        return self.rules.undecided + self.holds.undecided
 
     @property
     def applications(self) -> dict[str, int]:

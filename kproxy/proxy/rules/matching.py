@@ -50,8 +50,11 @@ class Matcher:
         self.needs_embedded = any(isinstance(field, Path) and field.embedded_at for field in fields)
 
     def match(self, exchange: Exchange, context: Context) -> bool:
-        """Tell whether an exchange meets the condition, as far as it is known when the frame comes by."""
-        return self._wanted.match(exchange, context)
+        """Tell whether an exchange meets the condition, as far as it is known when the frame comes by.
+
+        :raises LimitReached: if that is undecided because of a limit
+        """
+        return self._wanted.match_strictly(exchange, context)
 
 
 def _possible(bound: binding.Bound) -> frozenset[int]:

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
+from captures import private
 from kproxy.proxy.tls.security import Identity, Security, Tls
 from kproxy.proxy.tls.sni import host_name
 
@@ -187,9 +188,13 @@ def write_key_log(context: ssl.SSLContext, path: str) -> None:
     :raises TlsConfigError: if the file cannot be written
     """
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        Path(path).chmod(0o600)  # it may have been there
-        context.keylog_filename = path
+        descriptor = private.opened(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            context.keylog_filename = (
+                f"/dev/fd/{descriptor}"  # what was opened, whatever the path names by now
+            )
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise TlsConfigError(f"the key log {path} cannot be written: {error.strerror}") from None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors import budget
 from dissectors.domains import ERROR_CODE, Domain
 from dissectors.frames import DECOMPRESSED
 from dissectors.trace import Node
@@ -157,7 +158,12 @@ class Fields:
             made.opened = buffer
         ends = [after.start for after in children[1:]] + [limit]
         base = f"{path}.records[0]" if holder == "message" and not _is_inner_message(node) else path
+        most = budget.limit("shown_fields")
         for at, child in enumerate(children):
+            if len(self.nodes) >= most:
+                left = len(children) - at
+                made.note = f"{left:,} more are beyond the limit {budget.shown('shown_fields')}"
+                break
             self._add(child, _path_of(node, child, path, base), made, ends[at], buffer, holder, hidden=hidden)
         if made.opened is not None and self._buffers[made.opened].masked:
             self._buffers[made.buffer].masked.append((made.start, made.end))

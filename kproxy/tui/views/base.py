@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.message import Message
 from textual.widget import Widget
 
+from captures.filters.regex import TextRegex
 from kproxy.tui.session.engine import ClosedError
 
 if TYPE_CHECKING:
@@ -81,6 +81,6 @@ class View(Widget):
                 widget.focus()
                 return
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next text that matches; return whether there is one."""
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from asyncio import Lock
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from captures.analysis.conversation import Participant
+from captures.filters.regex import TextRegex
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.dialogs.participants import ParticipantsDialog
 from kproxy.tui.session.engine import Priority
@@ -135,7 +135,7 @@ class ConversationView(View):
     def _renew(self) -> None:
         self.run_worker(self.renew(), group="conversation", exclusive=True)
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next line whose text matches."""
         return self._diagram.search(pattern, forward=forward)
 

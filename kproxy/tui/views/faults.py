@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from time import time_ns
 from typing import ClassVar
@@ -17,6 +16,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from captures.filters.lexer import quoted
+from captures.filters.regex import TextRegex
 from captures.meaning import words
 from dissectors.printable import printable
 from kproxy.cli.tables import Column
@@ -161,7 +161,7 @@ class Faults(View):
     def _state(self) -> LiveState:
         return LiveState() if self._link is None else self._link.state
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next row with a text that matches, in the table that has the focus."""
         if self._link is None:
             return False

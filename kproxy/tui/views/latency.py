@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -12,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from captures.analysis.latency import Dimension, Distribution, LatencyStats, Measure, OverTime
+from captures.filters.regex import TextRegex
 from kproxy.cli.tables import Column
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.views.base import View
@@ -158,7 +158,7 @@ class LatencyView(View):
     def _enter_range(self, event: LatencyMap.Entered) -> None:
         self.post_message(self.Narrow(event.condition))
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next API, broker or client whose name matches."""
         return self._table.search(pattern, forward=forward)
 

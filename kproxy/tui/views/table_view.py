@@ -6,7 +6,6 @@ that runs in the engine's thread; the event loop only hands it to the widgets.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic
@@ -18,6 +17,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from captures.filters.regex import TextRegex
 from dissectors.printable import printable
 from kproxy.cli.tables import Column
 from kproxy.tui.session.access import Access
@@ -223,6 +223,6 @@ class TableView(View, Generic[F]):
         else:
             self.post_message(self.Narrow(row.leads_to))
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         focused = next((table for table in self._details if table.has_focus), self._table)
         return focused.search(pattern, forward=forward)

@@ -12,7 +12,6 @@ that is empty all the way down is not shown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Sequence
 from operator import is_
 from typing import ClassVar
@@ -25,6 +24,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from captures.filters.regex import TextRegex
 from dissectors.printable import printable
 from kproxy.cli.tables import GAP, Column, fitted
 from kproxy.tui.commands import Place, bindings
@@ -169,7 +169,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         self._arrange()
         self._show_cursor()
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next row in which a pattern is found, unfolding what it is in; return whether there is one."""
         every = Lines(self._rows, self.order, {row.key for row in self._rows})
         count = len(every)
@@ -180,7 +180,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         for distance in range(1, count + 1):
             place = (here + step * distance) % count
             line = every[place]
-            if pattern.search(line.row.text()):
+            if pattern.found(line.row.text()):
                 if line.depth:
                     self._unfolded.add(
                         next(each.row.key for each in _upwards(every, place) if not each.depth)

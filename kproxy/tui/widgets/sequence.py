@@ -7,7 +7,6 @@ has no more room. All arrows go between clients on the left and brokers on the r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import tzinfo
 from itertools import zip_longest
@@ -22,6 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from captures.analysis.conversation import Kind, Outcome, Participant, Step
+from captures.filters.regex import TextRegex
 from dissectors.printable import printable
 from kproxy.cli.times import clock
 from kproxy.tui.safe import cut, fit, width
@@ -191,12 +191,12 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
         """Put the cursor on the first line of what comes several times over."""
         self._move(next((place for place, line in enumerate(self._lines) if line.fold == key), self._cursor))
 
-    def search(self, pattern: re.Pattern[str], *, forward: bool) -> bool:
+    def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next line whose text matches; return whether there is one."""
         count, step = len(self._lines), 1 if forward else -1
         for distance in range(1, count + 1):
             place = (self._cursor + step * distance) % count
-            if pattern.search(self._lines[place].text):
+            if pattern.found(self._lines[place].text):
                 self._move(place)
                 return True
         return False

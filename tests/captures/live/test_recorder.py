@@ -98,6 +98,7 @@ def test_the_file_is_named_by_time_and_cause_and_says_why(
     recorder.save_due()
     (kept,) = recorder.kept
     assert kept.path.name == "2023-11-14T22-13-50Z-Produce.pcapng"
+    assert kept.path.stat().st_mode & 0o777 == 0o600
     assert (
         b"2023-11-14T22:13:50.000Z Produce v9  a > b  NOT_LEADER_OR_FOLLOWER" in kept.path.read_bytes()[:400]
     )

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dissectors.budget import LimitReached
+from dissectors.budget import changed as limits
 from dissectors.embedded import protobuf
 from dissectors.embedded.protobuf import Field, Schema, read
 from dissectors.errors import DecodeError
@@ -90,11 +92,10 @@ def test_depth_is_bounded() -> None:
         value(data)
 
 
-def test_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf, "MAX_VALUES", 1000)
+def test_values_are_bounded() -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(DecodeError, match="more than 1000 values"):
+        with limits(telemetry_values=1000), pytest.raises(LimitReached, match="telemetry_values"):
             value(b"\x3a\x00" * 1_000_000)
         assert tracemalloc.get_traced_memory()[1] < 4_000_000
     finally:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.embedded import Hints, decode, telemetry
-from dissectors.records import Codec, Limits, compress
+from dissectors.budget import changed as limits
+from dissectors.embedded import Hints, decode
+from dissectors.records import Codec, compress
 
 # 23_k411_admin2_java43.pcap: from a PushTelemetry of kafka-clients 4.3.0, decompressed: a gauge, a sum, and a gauge
 # with attributes, each in a resource of its own
@@ -164,11 +165,12 @@ def test_faults_keep_what_came_before() -> None:
     assert "unknown compression codec 7" in found.problems[0][2]
 
 
-def test_bombs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry, "LIMITS", Limits(max_bytes=1000))
-    found = decode("telemetry", compress(Codec.ZSTD, bytes(100_000)), Hints(compression=4))
+def test_bombs_are_bounded() -> None:
+    with limits(telemetry_bytes=1000):
+        found = decode("telemetry", compress(Codec.ZSTD, bytes(100_000)), Hints(compression=4))
     assert found.value is None
-    assert "limit of 1000 bytes" in found.problems[0][2]
+    assert found.limit == "telemetry_bytes"
+    assert "would go over the limit telemetry_bytes (1,000 bytes)" in found.problems[0][2]
 
 
 def test_nothing_pushed() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dissectors.budget import LimitReached, limit_of, of_message
+from dissectors.budget import changed as limits
 from dissectors.errors import DecodeError
-from dissectors.records import Codec, DecompressionBomb, Limits, Record, batches, build_batch
-from dissectors.records.batch import HEADER, Batch
+from dissectors.records import Batch, Codec, Record, batches, build_batch
+from dissectors.records.batch import HEADER
 from tests.dissectors.records.strategies import (
     GZIP_V1_RELATIVE,
     LOG_APPEND_V1,
@@ -141,16 +143,41 @@ def test_bytes_after_the_announced_records() -> None:
 
 
 def test_record_limit() -> None:
-    records, (problem,) = only(build_batch(ROWS)).read(Limits(max_records=3))
+    with limits(batch_records=3):
+        records, (problem,) = only(build_batch(ROWS)).read()
     assert records == ROWS[:3]
-    assert problem.reason == "more than the limit of 3 records of 10"
+    assert isinstance(problem, LimitReached)
+    assert problem.limit == "batch_records"
+    assert (
+        problem.reason
+        == "3 records decoded, the next of 10 would go over the limit batch_records (3 records)"
+    )
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_batches_of_a_message_share_what_it_may_cost(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = only(build_batch(ROWS, codec=codec))
+    with limits(message_records=25):
+        budget = of_message()
+        read = [one.read(budget) for _ in range(3)]
+        monkeypatch.setattr(Batch, "payload", None)  # where nothing is left, nothing is decompressed
+        read.append(one.read(budget))
+    assert [len(records) for records, _ in read] == [10, 10, 5, 0]
+    assert [[limit_of(problem) for problem in problems] for _, problems in read] == [
+        [],
+        [],
+        ["message_records"],
+        ["message_records"],
+    ]
+    assert "0 records decoded, the next of 10 would go over the limit" in read[3].problems[0].reason
 
 
 def test_bomb_is_a_problem() -> None:
     batch = only(build_batch([Record(0, 0, None, bytes(3 << 20))], codec=Codec.ZSTD))
-    records, (problem,) = batch.read(Limits(max_bytes=1 << 20))
+    with limits(batch_bytes=1 << 20):
+        records, (problem,) = batch.read()
     assert records == []
-    assert isinstance(problem, DecompressionBomb)
+    assert isinstance(problem, LimitReached)
     assert problem.offset == 61
 
 
@@ -163,4 +190,5 @@ def test_unknown_codec_is_a_problem() -> None:
 def test_limits_reach_the_codec() -> None:
     batch = only(LZ4_V0)
     assert len(batch.records()[0].value or b"") == 20_000
-    assert isinstance(batch.read(Limits(max_bytes=10_000))[1][0], DecompressionBomb)
+    with limits(batch_bytes=10_000):
+        assert isinstance(batch.read()[1][0], LimitReached)

@@ -14,9 +14,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dissectors.budget import LimitReached, of_message
+from dissectors.budget import changed as limits
 from dissectors.errors import DecodeError
-from dissectors.records import Codec, DecompressionBomb, Limits, codecs, compress, decompress, inflate
-from dissectors.records.codecs import DEFAULT_LIMITS
+from dissectors.records import Codec, codecs, compress, decompress, inflate
 
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 PLAIN = b"".join(b"%d:value;" % n for n in range(40_000))  # 500 KB: several blocks of every codec
@@ -174,7 +175,7 @@ def test_corruption_keeps_the_start(codec: Codec) -> None:
     stream[half:] = b"\xff" * (len(stream) - half)
     data, problem = inflate(codec, bytes(stream))
     assert problem is not None
-    assert not isinstance(problem, DecompressionBomb)
+    assert not isinstance(problem, LimitReached)
     assert len(data) > 10_000
     # What was decoded from before the damage is right; of the damaged block nothing is promised.
     assert data[:10_000] == PLAIN[:10_000]
@@ -206,7 +207,7 @@ def test_mutations_only_give_problems(codec: Codec, draw: st.DataObject) -> None
         stream[draw.draw(st.integers(0, len(stream) - 1))] = draw.draw(st.integers(0, 255))
     data, problem = inflate(codec, bytes(stream))
     assert problem is None or problem.reason
-    assert len(data) <= DEFAULT_LIMITS.bound(len(stream))
+    assert len(data) <= codecs.bound_of(len(stream), of_message())[0]
 
 
 @settings(deadline=None)
@@ -266,11 +267,13 @@ def test_bomb_costs_its_limit_only(name: str) -> None:
     bomb = make()
     tracemalloc.start()
     try:
-        data, problem = inflate(codec, bomb, Limits(max_bytes=4 << 20))
+        with limits(batch_bytes=4 << 20):
+            data, problem = inflate(codec, bomb)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert isinstance(problem, DecompressionBomb)
+    assert isinstance(problem, LimitReached)
+    assert problem.limit in ("batch_bytes", "batch_ratio")
     assert data == b""
     # One piece of zstd input may add 16 MiB before the bound is looked at.
     assert peak < 30 << 20
@@ -279,23 +282,40 @@ def test_bomb_costs_its_limit_only(name: str) -> None:
 def test_ratio_counts_above_its_floor_only() -> None:
     stream = compress(Codec.ZSTD, bytes(500_000))
     assert decompress(Codec.ZSTD, stream) == bytes(500_000)
-    with pytest.raises(DecompressionBomb):
-        decompress(Codec.ZSTD, stream, Limits(ratio_floor=1000))
-    with pytest.raises(DecompressionBomb):
+    with limits(batch_ratio_floor=1000), pytest.raises(LimitReached, match="batch_ratio"):
+        decompress(Codec.ZSTD, stream)
+    with pytest.raises(LimitReached, match=r"batch_ratio \(1,000 times\)"):
         decompress(Codec.ZSTD, compress(Codec.ZSTD, bytes(2_000_000)))
 
 
 def test_limits_bound() -> None:
-    limits = Limits(max_bytes=1000, max_ratio=10, ratio_floor=50)
-    assert [limits.bound(size) for size in (0, 5, 6, 100, 101)] == [50, 50, 60, 1000, 1000]
+    with limits(batch_bytes=1000, batch_ratio=10, batch_ratio_floor=50):
+        bounds = [codecs.bound_of(size, of_message()) for size in (0, 5, 6, 100, 101)]
+    assert [bound for bound, _ in bounds] == [50, 50, 60, 1000, 1000]
+    assert [name for _, name in bounds] == ["batch_ratio"] * 3 + ["batch_bytes"] * 2
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_a_message_has_left_bounds_a_part(codec: Codec) -> None:
+    stream = compress(codec, PLAIN)
+    with limits(message_bytes=2 * len(PLAIN) + 10):
+        budget = of_message()
+        assert inflate(codec, stream, budget) == inflate(codec, stream, budget) == (PLAIN, None)
+        data, problem = inflate(codec, stream, budget)
+        assert inflate(codec, stream) == (PLAIN, None)
+    assert data == b""
+    assert isinstance(problem, LimitReached)
+    assert problem.limit == "message_bytes"
+    assert budget.left("message_bytes") == 10
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_exactly_the_limit_is_allowed(codec: Codec) -> None:
     stream = compress(codec, PLAIN)
-    assert decompress(codec, stream, Limits(max_bytes=len(PLAIN))) == PLAIN
-    with pytest.raises(DecompressionBomb):
-        decompress(codec, stream, Limits(max_bytes=len(PLAIN) - 1))
+    with limits(batch_bytes=len(PLAIN)):
+        assert decompress(codec, stream) == PLAIN
+    with limits(batch_bytes=len(PLAIN) - 1), pytest.raises(LimitReached):
+        decompress(codec, stream)
 
 
 def test_many_tiny_members_do_not_cost_their_square() -> None:

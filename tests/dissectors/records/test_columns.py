@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.records import Batch, Codec, Columns, Limits, Record, batches, build_batch, columns
+from dissectors.budget import changed as limits
+from dissectors.records import Batch, Codec, Columns, Record, batches, build_batch, columns
 from dissectors.records.columns import _vectorised
 from tests.dissectors.records.strategies import GZIP_V1_RELATIVE, RECORDED, record_lists
 
@@ -19,10 +20,9 @@ def cut(table: Columns, start: str, length: str) -> list[bytes | None]:
     return [None if size < 0 else table.data[at : at + size] for at, size in places]
 
 
-def assert_same(batch: Batch, limits: Limits | None = None) -> Columns:
-    limits = limits or Limits()
-    table = columns(batch, limits)
-    records, problems = batch.read(limits)
+def assert_same(batch: Batch) -> Columns:
+    table = columns(batch)
+    records, problems = batch.read()
     assert len(table) == len(records)
     assert table.offset.tolist() == [record.offset for record in records]
     assert table.timestamp.tolist() == [record.timestamp for record in records]
@@ -99,7 +99,10 @@ def test_legacy_wrapper() -> None:
 
 def test_limits() -> None:
     (batch,) = batches(build_batch([Record(n, 0, None, b"v") for n in range(9)]))
-    assert len(assert_same(batch, Limits(max_records=4))) == 4
+    with limits(batch_records=4):
+        assert len(assert_same(batch)) == 4
+    with limits(message_records=0):
+        assert len(assert_same(batch)) == 0
 
 
 def test_numpy_is_imported_only_when_asked_for() -> None:

@@ -6,7 +6,9 @@ import zlib
 
 import pytest
 
-from dissectors.records import Batch, Codec, Limits, Record, batches, build_batch, compress, record_set
+from dissectors.budget import LimitReached, limit_of, of_message
+from dissectors.budget import changed as limits
+from dissectors.records import Batch, Codec, Record, batches, build_batch, compress, record_set
 from tests.dissectors.records.strategies import GZIP_V1_RELATIVE, LOG_APPEND_V1, LZ4_V0
 
 
@@ -152,6 +154,22 @@ def test_wrapper_whose_stream_is_broken() -> None:
 
 def test_record_limit() -> None:
     data = build_batch([Record(n, n, None, b"v") for n in range(5)], magic=1, codec=Codec.GZIP)
-    records, problems = batches(data)[0].read(Limits(max_records=3))
+    with limits(batch_records=3):
+        records, problems = batches(data)[0].read()
     assert len(records) == 3
-    assert "more than the limit of 3 records" in problems[0].reason
+    assert isinstance(problems[0], LimitReached)
+    assert problems[0].reason.startswith(
+        "3 records decoded, the next would go over the limit batch_records (3 records)"
+    )
+
+
+def test_messages_of_a_set_share_what_it_may_cost() -> None:
+    old = [Record(n, n, None, b"v") for n in range(5)]
+    data = build_batch(old, magic=1) + build_batch(old, magic=1, codec=Codec.GZIP)
+    with limits(message_records=7):
+        budget = of_message()
+        read = [batch.read(budget) for batch in batches(data)]
+        assert [len(records) for records, _ in read] == [1, 1, 1, 1, 1, 2]
+        assert [limit_of(problem) for problem in read[-1].problems[:1]] == ["message_records"]
+        records, (problem,) = batches(data)[0].read(budget)
+    assert (records, limit_of(problem)) == ([], "message_records")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dissectors.budget import changed as limits
 from dissectors.records import (
     Codec,
-    Limits,
     Record,
     Span,
     batches,
@@ -168,9 +168,10 @@ def test_record_limit_over_all_batches() -> None:
 
 def test_one_batch_alone() -> None:
     batch = record_set(MARKER + SNAPPY_V2).batches[1]
-    trace = trace_batch(batch, Limits(max_bytes=10), name="it")
+    with limits(batch_bytes=10):
+        trace = trace_batch(batch, name="it")
     assert [(span.name, span.start) for span in trace.spans] == [("it", 78)]
-    assert [type(problem).__name__ for problem in trace.problems] == ["DecompressionBomb"]
+    assert [type(problem).__name__ for problem in trace.problems] == ["LimitReached"]
 
 
 @settings(deadline=None)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
 from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges.single import SingleConnection
 from captures.export import mermaid
 from kproxy.cli import main
 from tests.kproxy.frames import framed
@@ -468,3 +469,101 @@ def test_a_value_that_its_column_does_not_hold_is_null(
     assert len(rows) == 402
     assert rows[number]["records"] is None
     assert rows[number]["batches"] is not None
+
+
+# ---------------------------------------------------------------- what is made in the end
+def broken(*_: Any, **__: Any) -> Any:
+    raise KeyError("planted")
+
+
+RESULTS: list[tuple[list[str], str, str]] = [
+    (["stats"], "kproxy.cli.stats_tables.topic_table", "the table topic"),
+    (["stats", "--json"], "captures.analysis.topic_stats.TopicStats.to_json", "the table topic"),
+    (["lag"], "captures.analysis.lag.LagStats.result", "telling how far groups are behind"),
+    (["clients"], "captures.analysis.clients.inventory.Clients._describe", "describing a client"),
+    (["follow", "pump"], "captures.analysis.party.log.PartyLog.result", "telling what it did"),
+    (
+        ["journey", "--topic", "x"],
+        "captures.analysis.journey.journeys.Journeys.result",
+        "telling the way of records",
+    ),
+    (
+        ["api-versions"],
+        "captures.analysis.negotiation.Negotiation._client",
+        "telling the versions of a client",
+    ),
+    (
+        ["compat", "--broker-version", "4.3"],
+        "captures.analysis.compat.Compatibility._client",
+        "judging a client",
+    ),
+    (
+        ["compat", "--client-version", "4.0"],
+        "captures.analysis.client_compat.ClientCompatibility._broker",
+        "judging",
+    ),
+    (["diff", str(SAMPLE)], "captures.analysis.comparison.compare.rate_differences", "comparing rates"),
+    (
+        ["groups"],
+        "captures.analysis.groups.history.fill_effects",
+        "the history of group gr2-java_eager_range",
+    ),
+    (["read", "--exchange", "17"], "kproxy.cli.tree.traced_exchange", "exchange 17: showing it"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where", "doing"), RESULTS, ids=[" ".join(each[0]) for each in RESULTS]
+)
+def test_a_part_of_the_result_is_left_out(
+    arguments: list[str], where: str, doing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, _yielding if where.endswith("traced_exchange") else broken)
+    result = run(*arguments, SAMPLE)
+    assert result.exit_code == 3
+    assert doing in result.stderr
+    assert "failed: KeyError: 'planted'" in result.stderr
+    assert "Please report" in result.stderr
+
+
+def _yielding(*_: Any) -> Iterator[str]:
+    yield "the first line"
+    raise KeyError("planted")
+
+
+def test_tables_of_figures_besides_the_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.cli.stats_tables.topic_table", broken)
+    said = run("stats", SAMPLE).stdout
+    assert "APIs" in said
+    assert "Connections" in said
+    assert "\nTopics" not in said
+
+
+def test_a_connection_that_cannot_be_read_on_ends_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recording = Recording()
+    for number in range(3):
+        app = recording.connection(f"app{number}")
+        if number:
+            # without its SYN it takes the thorough way
+            del app.conversation.records[:3]
+        for at in (1, 5, 9):
+            app.exchange(at, 3, 1, {"topics": None}, {"brokers": [], "controller_id": 1, "topics": []})
+    path = recording.write(tmp_path / "three.pcap")
+    assert len(run("read", path).stdout.splitlines()) == 10
+    receive = SingleConnection._receive
+
+    def fail(single: SingleConnection, piece: Any) -> None:
+        if single.connection == 1:
+            raise IndexError("planted")
+        receive(single, piece)
+
+    monkeypatch.setattr(SingleConnection, "_receive", fail)
+    result = run("read", path)
+    assert result.exit_code == 3
+    assert (
+        "reading the connection 10.0.0.1:40001 > 10.0.0.2:9092 on failed: IndexError: planted"
+        in result.stderr
+    )
+    assert len(result.stdout.splitlines()) == 7

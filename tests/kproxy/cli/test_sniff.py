@@ -18,11 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from captures.live.device import Counts, DeviceError, NotPermittedError, Settings
 from kproxy.cli import main
+from kproxy.cli.sniff import _output
+from kproxy.cli.sniffing import _ring_folder
 from tests.captures.live.kit import needs_capturing, needs_libpcap, needs_root, replay
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +57,28 @@ def essence(exchanges: list[dict]) -> list[tuple]:
         )
         for each in exchanges
     )
+
+
+# ------------------------------------------------------------ files
+def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "kafka.pcap"
+    path.write_bytes(b"before")
+    path.chmod(0o644)
+    found = _output(str(path), None)
+    assert found is not None
+    with found[0] as file:
+        file.write(b"after")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"after", 0o600)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with pytest.raises(click.UsageError, match="it is a symbolic link"):
+        _output(str(link), None)
+    assert path.read_bytes() == b"after"
+
+
+def test_the_folder_of_a_ring_is_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = _ring_folder(tmp_path / "kept")
+    assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
 
 
 # ------------------------------------------------------------ live

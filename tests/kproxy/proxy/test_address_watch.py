@@ -43,7 +43,7 @@ def test_addresses_of_any_message(pair: tuple[int, int]) -> None:
         for broker in advertise.told:
             watch.learn(broker)
         # the same address may be that of several nodes
-        there = {broker[2:] for broker in advertise.told}
+        there = {broker[2:] for broker in advertise.told if broker.port < 65536}
         assert {broker[2:] for broker in watch.escaped(frame)} == there, seed
         for address in advertise.told.values():
             watch.allow(*address)

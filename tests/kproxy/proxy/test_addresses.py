@@ -253,7 +253,7 @@ def test_no_coordinator() -> None:
 
     frame = (len(NOT_FOUND) - 4).to_bytes(4, "big") + NOT_FOUND[4:]
     assert rewritten(FIND_COORDINATOR, 2, frame, advertise) == (frame, ())
-    for node in ({"node_id": -1, "host": "b", "port": 1}, {"node_id": 1, "host": "b", "port": 0}):
+    for node in ({"node_id": -1, "host": "", "port": 1}, {"node_id": 1, "host": "b", "port": 0}):
         frame = frame_of(FIND_COORDINATOR, 4, response(FIND_COORDINATOR)[4].build({"coordinators": [node]}))
         assert rewritten(FIND_COORDINATOR, 4, frame, advertise) == (frame, ())
 

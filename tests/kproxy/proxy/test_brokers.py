@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from dissectors import budget
 from kproxy.proxy.addresses import Broker
+from kproxy.proxy.announced import Announced
 from kproxy.proxy.brokers import Brokers, Place, Ports, PortsError
 from kproxy.proxy.tls.sni import NodeNames
 
@@ -35,6 +37,13 @@ class Listening:
 
 def broker(node_id: int, host: str = "", port: int = 9092, role: Any = "broker") -> Broker:
     return Broker(role, node_id, host or f"kafka{node_id}", port)
+
+
+def saved(brokers: Brokers) -> None:
+    save = brokers.saving()
+    assert save is not None
+    save()
+    assert brokers.saving() is None
 
 
 def test_the_port_is_a_base_and_the_node_id() -> None:
@@ -102,6 +111,7 @@ def test_what_is_known_outlives_a_restart(tmp_path: Path) -> None:
     options = {"file": tmp_path / "state" / "brokers.json", "bootstrap": (("kafka", 9092),)}
     first = Listening().brokers("any", **options)
     ports = {each: first.advertise(broker(each))[1] for each in (4, 2)}
+    saved(first)
     again = Listening()
     second = again.brokers("any", **options)
     second.remember()
@@ -111,7 +121,9 @@ def test_what_is_known_outlives_a_restart(tmp_path: Path) -> None:
 
 def test_another_choice_of_ports_overrules_what_is_known(tmp_path: Path) -> None:
     options = {"file": tmp_path / "brokers.json", "bootstrap": (("kafka", 9092),)}
-    Listening().brokers("any", **options).advertise(broker(4))
+    first = Listening().brokers("any", **options)
+    first.advertise(broker(4))
+    saved(first)
     brokers = Listening().brokers("12000+", **options)
     brokers.remember()
     assert [place.listens for place in brokers] == [12_004]
@@ -119,10 +131,100 @@ def test_another_choice_of_ports_overrules_what_is_known(tmp_path: Path) -> None
 
 def test_another_cluster_is_not_what_is_known(tmp_path: Path) -> None:
     file = tmp_path / "brokers.json"
-    Listening().brokers(file=file, bootstrap=(("kafka", 9092),)).advertise(broker(4))
+    first = Listening().brokers(file=file, bootstrap=(("kafka", 9092),))
+    first.advertise(broker(4))
+    saved(first)
     other = Listening().brokers(file=file, bootstrap=(("elsewhere", 9092),))
     other.remember()
     assert not list(other)
+
+
+def test_the_file_is_written_once_however_many_brokers_there_are(tmp_path: Path) -> None:
+    """Not by whoever forwards: 12,000 brokers in one answer had it written 12,000 times, for 100 seconds."""
+    file = tmp_path / "brokers.json"
+    brokers = Listening().brokers(file=file)
+    assert brokers.saving() is None
+    for each in range(100):
+        brokers.advertise(broker(each))
+    assert not file.exists()
+    saved(brokers)
+    assert file.exists()
+    brokers.advertise(broker(7, "elsewhere"))
+    assert brokers.saving() is not None
+
+
+def test_more_brokers_than_there_may_be_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(budget._in_force, "brokers", 3)
+    listening = Listening()
+    told: list[tuple[int, str]] = []
+    brokers = listening.brokers(refused=lambda broker, why: told.append((broker.node_id, why)))
+    addresses = [brokers.advertise(broker(each)) for each in range(50)]
+    assert addresses == [("proxy", 9093), ("proxy", 9094), ("proxy", 9095), *[("proxy", 1)] * 47]
+    assert listening.asked == [9093, 9094, 9095]
+    assert told == [(3, "there may be no more: limit brokers (3 objects)")]
+    assert brokers.refusals == 47
+    assert brokers.advertise(broker(1, "moved")) == ("proxy", 9094)
+
+
+@pytest.mark.parametrize(
+    ("node_id", "host", "port"),
+    [
+        (-5, "kafka", 9092),
+        (1, "", 9092),
+        (1, "kafka", 0),
+        (1, "kafka", 70_000),
+        (1, "a\x1b]0;pwned\x07", 9092),
+        (1, "a\nkproxy: all is well", 9092),
+        (1, "a" * 30_000, 9092),
+        (1, "fe80::1%\x1b[2J", 9092),
+        (1, "a b", 9092),
+        (1, "-a", 9092),
+        (1, "a..b", 9092),
+        (1, "kafka\0", 9092),
+    ],
+)
+def test_what_is_no_address_leads_nowhere(node_id: int, host: str, port: int) -> None:
+    listening = Listening()
+    told: list[str] = []
+    brokers = listening.brokers(refused=lambda broker, why: told.append(why))
+    assert brokers.advertise(Broker("broker", node_id, host, port)) == ("proxy", 1)
+    assert not listening.asked
+    assert not list(brokers)
+    (why,) = told
+    assert len(why) < 120
+    assert why.isprintable()
+
+
+def test_a_broker_that_moves_to_what_is_no_address_stays_where_it_is() -> None:
+    brokers = Listening().brokers()
+    brokers.advertise(broker(1))
+    assert brokers.advertise(broker(1, "a b")) == ("proxy", 1)
+    assert brokers.advertise(broker(1)) == ("proxy", 9094)
+
+
+def test_with_sni_what_is_no_address_leads_nowhere_too() -> None:
+    brokers = Listening().brokers(sni=(NodeNames("b{node_id}.kafka.test"), 9092))
+    assert brokers.advertise(broker(3, "a b")) == ("proxy", 1)
+
+
+def test_what_is_remembered_is_judged_too(tmp_path: Path) -> None:
+    file = tmp_path / "brokers.json"
+    first = Listening().brokers(file=file)
+    for each in (1, 2):
+        first.advertise(broker(each, f"10.0.0.{each}"))
+    saved(first)
+    again = Listening().brokers(file=file, announced=Announced(["10.0.0.2"]))
+    again.remember()
+    assert [place.node_id for place in again] == [2]
+
+
+def test_why_brokers_are_left_out_is_not_told_for_each_of_very_many() -> None:
+    told: list[str] = []
+    brokers = Listening().brokers(refused=lambda broker, why: told.append(why))
+    for each in range(1000):
+        brokers.advertise(broker(each, "a b"))
+    assert len(told) == 20
+    assert brokers.refusals == 1000
 
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:

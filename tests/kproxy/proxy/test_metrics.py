@@ -41,6 +41,8 @@ STATUS: dict[str, Any] = {
     "brokers": 5,
     "rewritten_responses": 6,
     "escaped_addresses": 7,
+    "refused_brokers": 12,
+    "uninspected_frames": 13,
     "recording": {"on": True, "dropped_bytes": 8, "dropped_connections": 9, "waiting_bytes": 11},
     "rules": {'api == Produce and topic ~ "x\\y"\n => delay 200ms': 12},
 }
@@ -267,6 +269,8 @@ def test_what_the_data_plane_tells(metrics: Metrics) -> None:
     assert value(found, "brokers") == 5
     assert value(found, "rewritten_responses_total") == 6
     assert value(found, "escaped_addresses_total") == 7
+    assert value(found, "refused_brokers_total") == 12
+    assert value(found, "uninspected_frames_total") == 13
     assert value(found, "tee_dropped_bytes_total") == 8
     assert value(found, "tee_dropped_connections_total") == 9
     assert value(found, "tee_waiting_bytes") == 11

@@ -14,6 +14,7 @@ from captures.analysis.findings.rule import Rule, Scene
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number
+from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
 
@@ -77,16 +78,19 @@ class AbortedDataRead(Rule):
         self._fetches += 1
         if number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED:
             return
+        budget = of_message()
         for part in self.scene.records.fetched(exchange):
             for batch in part.batches:
                 if batch.transactional:
                     reading = _Reading(client, part.topic, part.partition, batch.producer_id)
-                    self._batch(exchange, reading, part, batch)
+                    self._batch(exchange, reading, part, batch, budget)
 
-    def _batch(self, exchange: Exchange, reading: _Reading, part: Fetched, batch: Batch) -> None:
+    def _batch(
+        self, exchange: Exchange, reading: _Reading, part: Fetched, batch: Batch, budget: Budget
+    ) -> None:
         if batch.control:
             held = self._open.pop(reading, None)
-            if held is not None and _aborts(batch):
+            if held is not None and _aborts(batch, budget):
                 read = self._found.setdefault((reading.client, part.topic), _Read())
                 read.seen.note(held.number, held.time)
                 read.records += held.records
@@ -118,9 +122,9 @@ class AbortedDataRead(Rule):
         return "" if self._fetches else NO_FETCH
 
 
-def _aborts(batch: Batch) -> bool:
+def _aborts(batch: Batch, budget: Budget) -> bool:
     """Tell whether a control batch holds an abort marker."""
-    records, _ = batch.read()
+    records, _ = batch.read(budget)
     for record in records:
         try:
             if control_record(record.key, record.value).type_id == ControlType.ABORT:

@@ -15,6 +15,7 @@ from captures.analysis.findings.sampling import worth_a_look
 from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors.budget import Budget, of_message
 from dissectors.records import Batch, Codec
 
 
@@ -66,19 +67,20 @@ class CompressionGrows(Rule):
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
+        budget = of_message()
         for part in self.scene.records.produced(exchange):
             for batch in part.batches:
                 # a message set of magic 0 and 1 holds its codec inside: it is not compared
                 if batch.magic == 2 and batch.codec != Codec.NONE:
                     flow = _Flow(client_name(exchange), part.topic, batch.codec.name.lower())
-                    self._batch(exchange, self._flows.setdefault(flow, _Sampled()), batch)
+                    self._batch(exchange, self._flows.setdefault(flow, _Sampled()), batch, budget)
 
     @staticmethod
-    def _batch(exchange: Exchange, sampled: _Sampled, batch: Batch) -> None:
+    def _batch(exchange: Exchange, sampled: _Sampled, batch: Batch, budget: Budget) -> None:
         sampled.batches += 1
         if not worth_a_look(sampled.batches):
             return
-        plain, problem = batch.payload()
+        plain, problem = batch.payload(budget)
         if problem is not None:
             return
         packed = batch.end - batch.records_start

@@ -96,6 +96,7 @@ def test_what_matches_waits_until_it_is_released(
         ],
         "passed": 0,
         "failures": 0,
+        "undecided": 0,
     }
     holds.release(1)
     (verdict,) = session.released

@@ -172,6 +172,16 @@ def test_both_sides_write_key_logs_of_the_same_secrets(tmp_path: Path, authority
     assert len(secrets(ours)) == 1
 
 
+def test_a_key_log_follows_no_symbolic_link(tmp_path: Path, authority: Authority) -> None:
+    victim, link = tmp_path / "victim", tmp_path / "keys"
+    victim.write_text("a file")
+    victim.chmod(0o644)
+    link.symlink_to(victim)
+    with pytest.raises(TlsConfigError, match="keys cannot be written: it is a symbolic link"):
+        _client(authority, keylog=str(link))
+    assert (victim.read_text(), victim.stat().st_mode & 0o777) == ("a file", 0o644)
+
+
 def test_a_key_log_that_cannot_be_written_is_told(tmp_path: Path, authority: Authority) -> None:
     with pytest.raises(TlsConfigError, match="keys cannot be written: No such file"):
         _client(authority, keylog=str(tmp_path / "nowhere" / "keys"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from captures.filters import compile_filter
+from captures.filters.regex import TextRegex
 from kproxy.tui.dialogs.participants import ParticipantsDialog
 from kproxy.tui.session import Session
 from kproxy.tui.views import conversation
@@ -165,7 +165,7 @@ async def test_filters_hold() -> None:
 
 async def test_search() -> None:
     async with shown() as (app, _):
-        assert app.view.search(re.compile("REBALANCE_IN_PROGRESS"), forward=True)
+        assert app.view.search(TextRegex("REBALANCE_IN_PROGRESS", any_case=False), forward=True)
         assert app.diagram.current is not None
         assert "REBALANCE_IN_PROGRESS" in app.diagram.current.text
 
@@ -185,7 +185,7 @@ def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
 
     async def before(pilot: Pilot[None]) -> None:
         await settled(pilot)
-        app.view.search(re.compile("REBALANCE_IN_PROGRESS"), forward=True)
+        app.view.search(TextRegex("REBALANCE_IN_PROGRESS", any_case=False), forward=True)
         await settled(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=before)

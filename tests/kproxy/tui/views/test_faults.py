@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from captures.filters import compile_filter
+from captures.filters.regex import TextRegex
 from kproxy.tui.live.link import Link
 from kproxy.tui.live.state import FaultRule, LiveState
 from kproxy.tui.session.published import Held
@@ -185,9 +185,9 @@ def test_the_filter_of_a_rule_can_be_read(text: str) -> None:
 async def test_rows_are_searched() -> None:
     app = Looking()
     async with app.run_test(size=(120, 30)):
-        assert app.view.search(re.compile("Fetch"), forward=True)
+        assert app.view.search(TextRegex("Fetch", any_case=False), forward=True)
         assert app.view.held_number == 2
-        assert not app.view.search(re.compile("Produce"), forward=True)
+        assert not app.view.search(TextRegex("Produce", any_case=False), forward=True)
 
 
 async def test_it_says_what_is_not_as_usual() -> None:
@@ -209,7 +209,7 @@ async def test_without_a_proxy_it_says_how_to_get_one() -> None:
         assert "kproxy attach --control" in str(app.query_one("#not-live", Static).visual)
         await app.view.refresh_data()
         assert app.view.held_number is None
-        assert not app.view.search(re.compile("x"), forward=True)
+        assert not app.view.search(TextRegex("x", any_case=False), forward=True)
         await pilot.press("tab")
 
 

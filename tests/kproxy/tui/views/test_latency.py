@@ -11,6 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from captures.filters import compile_filter
+from captures.filters.regex import TextRegex
 from kproxy.tui.session import Session
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.widgets.latency_map import LatencyMap
@@ -156,7 +157,7 @@ async def test_filters_hold() -> None:
 
 async def test_search_goes_to_a_name() -> None:
     async with shown() as (app, pilot):
-        assert app.view.search(re.compile("join", re.IGNORECASE), forward=True)
+        assert app.view.search(TextRegex("join"), forward=True)
         await settled(pilot)
         assert app.drawn[0].startswith(" API JoinGroup")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from operator import is_
@@ -16,6 +15,7 @@ from textual.pilot import Pilot
 from captures.analysis.conditions import of_client
 from captures.analysis.introductions import client_name
 from captures.filters import compile_filter
+from captures.filters.regex import TextRegex
 from kproxy.tui.session import Session
 from kproxy.tui.views.clients import Clients
 from kproxy.tui.views.connections import Connections
@@ -224,12 +224,12 @@ async def test_the_cursor_stays_when_there_is_more() -> None:
 async def test_a_search_goes_where_the_focus_is() -> None:
     async with shown(Errors) as pilot:
         view = pilot.app.view
-        assert view.search(re.compile("member_id", re.IGNORECASE), forward=True)
+        assert view.search(TextRegex("member_id"), forward=True)
         assert table(pilot).selected.key == ("JoinGroup", 79, True)  # type: ignore[union-attr]
-        assert not view.search(re.compile("nowhere"), forward=True)
+        assert not view.search(TextRegex("nowhere", any_case=False), forward=True)
         table(pilot, 2).focus()
         await pilot.pause()
-        assert view.search(re.compile("m3"), forward=True)
+        assert view.search(TextRegex("m3", any_case=False), forward=True)
         assert table(pilot, 2).selected.key == "m3"  # type: ignore[union-attr]
 
 

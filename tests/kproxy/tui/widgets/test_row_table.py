@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from captures.filters.regex import TextRegex
 from kproxy.cli.tables import Column
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Order, Role, Row, counted, sized
@@ -228,7 +228,7 @@ async def test_the_mouse_selects_unfolds_and_chooses(opened: Callable[..., Any])
 
 async def test_a_search_goes_round_and_unfolds(opened: Callable[..., Any]) -> None:
     def search(text: str, *, forward: bool = True) -> bool:
-        return app.table.search(re.compile(text, re.IGNORECASE), forward=forward)
+        return app.table.search(TextRegex(text), forward=forward)
 
     async with opened() as pilot:
         app: TableApp = pilot.app

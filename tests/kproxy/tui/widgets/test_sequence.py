@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from captures.analysis.conversation import Kind, Participant, Step, exchange_step, folded, participants
 from captures.exchanges import Exchange
+from captures.filters.regex import TextRegex
 from kproxy.tui.widgets.sequence import HEADER, SequenceDiagram
 from kproxy.tui.widgets.sequence_lines import Line, lines_of
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
@@ -205,7 +206,7 @@ async def test_many_participants_scroll_sideways_and_texts_stay_in_sight() -> No
 async def test_search_goes_round() -> None:
     app, running = run(chat(9))
     async with running:
-        pattern = re.compile("findcoordinator", re.IGNORECASE)
+        pattern = TextRegex("findcoordinator")
         assert app.diagram.search(pattern, forward=True)
         assert app.diagram.current is not None
         assert app.diagram.current.step is not None
@@ -213,7 +214,7 @@ async def test_search_goes_round() -> None:
         assert app.diagram.current.text.startswith("FindCoordinator")
         assert app.diagram.search(pattern, forward=False)
         assert app.diagram.current.step.number == found
-        assert not app.diagram.search(re.compile("nowhere"), forward=True)
+        assert not app.diagram.search(TextRegex("nowhere", any_case=False), forward=True)
 
 
 async def test_the_mouse_moves_the_cursor_and_chooses() -> None:

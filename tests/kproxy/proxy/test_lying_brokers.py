@@ -1,0 +1,158 @@
+"""Brokers that lie about the cluster: too many nodes, no addresses, addresses where nobody should be sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors import budget
+from dissectors.budget import LimitReached
+from kproxy.proxy.addresses import rewriter
+from tests.kproxy.fake_broker import METADATA, FakeBroker
+from tests.kproxy.frames import response_frame
+from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
+
+ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+async def told_brokers(proxy: RunningPlane) -> dict[int, tuple[str, int]]:
+    async with await Client.connect(proxy.address) as client:
+        got = await client.ask(METADATA, 12, ALL_TOPICS)
+    return {each["node_id"]: (each["host"], each["port"]) for each in got["brokers"]}
+
+
+def notes(proxy: RunningPlane) -> str:
+    return "\n".join(event["text"] for kind in ("note", "warning") for event in proxy.told.of(kind))
+
+
+def test_more_brokers_than_there_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(budget._in_force, "brokers", 5)
+
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.advertised = [(each, "127.0.0.1", broker.port) for each in range(40)]
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                told = await told_brokers(proxy)
+                assert len(proxy.plane.listeners) == 6
+                assert [told[each] for each in range(5, 40)] == [("127.0.0.1", 1)] * 35
+                assert notes(proxy).count("limit brokers (5 objects)") == 1
+
+    run(test)
+
+
+def test_an_answer_with_more_addresses_than_a_cluster_has_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(budget._in_force, "addresses", 10)
+
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                broker.advertised = [(each, "127.0.0.1", broker.port) for each in range(11)]
+                async with await Client.connect(proxy.address) as client:
+                    with pytest.raises((ConnectionError, EOFError)):
+                        await client.ask(METADATA, 12, ALL_TOPICS)
+                await until(lambda: "limit addresses (10 objects)" in notes(proxy))
+                assert len(proxy.plane.listeners) == 2
+                broker.advertised = None
+                assert len(await told_brokers(proxy)) == 1
+
+    run(test)
+
+
+def test_a_count_that_the_bytes_do_not_hold_is_no_question_of_limits() -> None:
+    """It is a frame in another version, or nonsense: found out without a look at any element."""
+    rewrite = rewriter(METADATA, 12)
+    assert rewrite is not None
+    frame = response_frame(METADATA, 12, {"brokers": [{"node_id": 1, "host": "a", "port": 1}] * 20_000})
+    with pytest.raises(LimitReached, match="array of 20,000"):
+        rewrite(frame, lambda broker: ("p", 1))
+
+
+def test_the_first_request_of_all_is_held_to_the_same_checks(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.advertised = [
+                (-5, "127.0.0.1", broker.port),
+                (1, "127.0.0.1", broker.port),
+                (2, "", broker.port),
+                (3, "127.0.0.1", 0),
+                (4, "127.0.0.1", 70_000),
+                (5, "a\x1b]0;pwned\x07\nkproxy: all is well", 9092),
+            ]
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                assert [place.node_id for place in proxy.plane.brokers] == [1]
+                assert len(proxy.plane.listeners) == 2
+                said = notes(proxy)
+                assert "\x1b" not in said
+                assert r"'a\x1b]0;pwned\x07\nkproxy: all is well' is no host name" in said
+                told = await told_brokers(proxy)
+                assert told[-5] == told[4] == told[5] == ("127.0.0.1", 1)
+                assert told[2] == ("", broker.port)
+                assert told[3] == ("127.0.0.1", 0)
+
+    run(test)
+
+
+def test_brokers_elsewhere_than_allowed_get_no_connections(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.advertised = [
+                (1, "127.0.0.1", broker.port),
+                (2, "169.254.169.254", 80),
+                (3, "127.0.0.2", 22),
+            ]
+            options = {"allowed_brokers": ("10.0.0.0/8",)}
+            async with running(tmp_path, ("127.0.0.1", broker.port), **options) as proxy:
+                assert [place.node_id for place in proxy.plane.brokers] == [1]  # named by the user
+                assert (
+                    "broker 2 gets no connections: 169.254.169.254 is not allowed (--allow-brokers)"
+                    in notes(proxy)
+                )
+                told = await told_brokers(proxy)
+                assert told[2] == told[3] == ("127.0.0.1", 1)
+
+    run(test)
+
+
+def test_a_name_that_leads_elsewhere_than_allowed_is_not_connected_to(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.advertised = [(1, "localhost", broker.port)]
+            options = {"allowed_brokers": ("10.0.0.0/8",)}
+            async with running(tmp_path, ("127.0.0.1", broker.port), **options) as proxy:
+                address = (await told_brokers(proxy))[1]
+                async with await Client.connect(address) as client:
+                    assert await client.ended() == b""
+                await until(lambda: "which is not allowed (--allow-brokers)" in notes(proxy))
+                connections = broker.connections
+            options = {"allowed_brokers": ("127.0.0.0/8", "::1")}
+            async with running(tmp_path, ("127.0.0.1", broker.port), **options) as proxy:
+                address = (await told_brokers(proxy))[1]
+                async with await Client.connect(address) as client:
+                    assert len((await client.ask(METADATA, 12, ALL_TOPICS))["brokers"]) == 1
+                assert broker.connections > connections
+
+    run(test)
+
+
+def test_a_broker_at_an_odd_place_is_noted_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            broker.advertised = [(each, f"169.254.169.{each}", 80) for each in range(1, 9)]
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                await told_brokers(proxy)
+                assert notes(proxy).count("a link-local address") == 1
+            broker.advertised = None
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                await told_brokers(proxy)
+                assert "--allow-brokers" not in notes(proxy)  # the ordinary broker on this machine
+
+    run(test)
