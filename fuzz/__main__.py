@@ -17,7 +17,7 @@ from fuzz.target import NAMES, kept, load
 
 SECONDS = 60
 _TURNS = 3
-_GUIDED = 4
+_GUIDED = 6
 """In a campaign one run of so many is guided by coverage."""
 WORK = Path("build") / "fuzz"
 

@@ -104,14 +104,14 @@ def guarded(target: Target, run: Callable[[bytes], None] | None = None) -> Calla
 @contextmanager
 def seconds(most: int) -> Iterator[None]:
     """Raise :class:`Violation` inside, once so much processor time has passed."""
-
-    def over(number: int, frame: FrameType | None) -> None:
-        raise Violation(f"it took more than {most} s")
-
-    before = signal.signal(signal.SIGPROF, over)
+    if signal.getsignal(signal.SIGPROF) is not _too_long:
+        signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, most)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+
+
+def _too_long(number: int, frame: FrameType | None) -> None:
+    raise Violation("it took more processor time than its target allows")

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,9 +121,8 @@ def table(record: Record) -> str:
 
 def states(record: Record) -> str:
     """Return the table of docs/fuzzing.md that tells on which states of the code how much was run."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for target in record.values():
-        for state, runs in target["states"].items():
-            found[state] = found.get(state, 0) + sum(runs.values())
-    rows = "".join(f"| {state} | {count:,} |\n" for state, count in found.items())
+        found.update({state: sum(runs.values()) for state, runs in target["states"].items()})
+    rows = "".join(f"| {state} | {count:,} |\n" for state, count in found.most_common())
     return "| state of the code | executions |\n|---|---:|\n" + rows

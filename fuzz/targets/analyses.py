@@ -69,16 +69,14 @@ def several(inputs: Sequence[bytes]) -> None:
     """Analyse the exchanges of several inputs, as one capture, in the way that the first of them chooses."""
     analysis = ANALYSES[inputs[0][0] % len(ANALYSES) if inputs[0] else 0]
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
-    with exchanges.uncontained():
-        packets.on_disk(capture, analysis)
+    packets.on_disk(capture, analysis)
 
 
 def every(data: bytes) -> None:
     """Analyse the capture in all ways."""
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:])))])
     for analysis in ANALYSES:
-        with exchanges.uncontained():
-            packets.on_disk(capture, analysis)
+        packets.on_disk(capture, analysis)
 
 
 def alike(inputs: Sequence[bytes]) -> list[bytes]:

@@ -88,8 +88,7 @@ def several(inputs: Sequence[bytes]) -> None:
     """Give the exchanges of several inputs to the command of the first, as one capture."""
     command = COMMANDS[inputs[0][0] % len(COMMANDS) if inputs[0] else 0]
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
-    with exchanges.uncontained():
-        packets.on_disk(capture, lambda path: told(command, path, partial(quick, command)))
+    packets.on_disk(capture, lambda path: told(command, path, partial(quick, command)))
 
 
 def every(data: bytes) -> None:
@@ -97,8 +96,7 @@ def every(data: bytes) -> None:
     given = Input(data)
     command = COMMANDS[given.number() % len(COMMANDS)]
     capture = exchanges.capture_of([list(exchanges.said_of(given))])
-    with exchanges.uncontained():
-        packets.on_disk(capture, lambda path: told(command, path, partial(as_typed, command)))
+    packets.on_disk(capture, lambda path: told(command, path, partial(as_typed, command)))
 
 
 def alike(inputs: Sequence[bytes]) -> list[bytes]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 from captures.exchanges import ExchangeReader, open_capture
-from captures.faults import Faults
 from dissectors import apis, wire
 from dissectors.conversation.events import SIZE_BYTES
 from dissectors.errors import DecodeError
@@ -173,21 +171,6 @@ def message_of(key: int, *, from_client: bool) -> Message | None:
     if known is None:
         return None
     return known.request if from_client else known.response
-
-
-@contextmanager
-def uncontained() -> Iterator[None]:
-    """Let errors raise that are contained for users: here each of them is a case."""
-    before = Faults.note
-    Faults.note = _raised  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Faults.note = before  # type: ignore[method-assign]
-
-
-def _raised(_: Faults, error: Exception, doing: str, number: int = 0) -> None:
-    raise error
 
 
 # ---------------------------------------------------------------- changing exchanges

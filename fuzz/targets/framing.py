@@ -66,6 +66,10 @@ def pcapng(data: bytes, other: bytes, rng: Random) -> bytes:
     return b"".join(edited(_blocks(data, order), _blocks(other, order), rng, changed))
 
 
+#: makes one file of several; also returns those that cannot be part of it
+Join = Callable[[Sequence[bytes]], tuple[bytes, list[bytes]]]
+
+
 def join_pcap(inputs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
     """Return several pcap files as one, and those that cannot be part of it: of another kind, or unsound.
 

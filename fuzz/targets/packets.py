@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from io import BytesIO
@@ -13,6 +14,8 @@ from typing import Any, TypeVar
 from msgspec import json
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.export.scrub.scrubber import Scrubber
+from captures.faults import Faults
 from captures.packets import CaptureError, PacketBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.budget import changed
@@ -40,9 +43,29 @@ def on_disk(data: bytes, use: Callable[[Path], T]) -> T:
     path.unlink(missing_ok=True)  # an earlier one may still be mapped
     path.write_bytes(data)
     try:
-        return use(path)
+        with uncontained():
+            return use(path)
     finally:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def uncontained() -> Iterator[None]:
+    """Let errors raise that are contained for users: here each of them is a case."""
+    before = Faults.note, Scrubber._blank_whole
+    Faults.note, Scrubber._blank_whole = _noted, _not_scrubbed  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Faults.note, Scrubber._blank_whole = before  # type: ignore[method-assign]
+
+
+def _noted(_: Faults, error: Exception, doing: str, number: int = 0) -> None:
+    raise error
+
+
+def _not_scrubbed(_: Scrubber, size: int, what: str, error: Exception) -> bytes:
+    raise error
 
 
 def block_of(size: int, chance: int) -> int:

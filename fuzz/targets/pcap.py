@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from captures.packets.reader import BLOCK_SIZE
@@ -21,8 +21,6 @@ LONGEST = 8192
 
 mutate = framing.pcap
 
-#: makes one file of several; also returns those that cannot be part of it
-Join = Callable[[Sequence[bytes]], tuple[bytes, list[bytes]]]
 
 _HEADER = 24
 _EXACT = ("number", "time", "seq", "captured")
@@ -50,7 +48,7 @@ def run(data: bytes) -> None:
             cut_short(data, (chance >> 8) % (len(data) + 1))
 
 
-def several(inputs: Sequence[bytes], join: Join = framing.join_pcap) -> None:
+def several(inputs: Sequence[bytes], join: framing.Join = framing.join_pcap) -> None:
     """Read files as parts of one, as :func:`run` reads one; those that cannot be parts, each for itself."""
     joined, left = join(inputs)
     for data in (joined, *left):
