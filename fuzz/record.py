@@ -20,16 +20,16 @@ from fuzz.target import HERE, NAMES
 RECORD = HERE / "record.json"
 
 GOALS = dict.fromkeys(("pcap", "tcp", "commands"), 500_000) | {
-    "analyses": 300_000,
-    "frames": 500_000,
+    "analyses": 100_000,
+    "frames": 250_000,
     "records": 1_500_000,
-    "decompression": 2_000_000,
-    "embedded": 1_200_000,
-    "conversation": 500_000,
-    "rewriting": 1_500_000,
+    "decompression": 2_500_000,
+    "embedded": 1_400_000,
+    "conversation": 350_000,
+    "rewriting": 1_600_000,
     "pcapng": 150_000,
-    "tls": 450_000,
-    "filters": 450_000,
+    "tls": 350_000,
+    "filters": 300_000,
 }
 """Executions that each target is to have: ten million together."""
 

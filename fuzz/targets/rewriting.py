@@ -80,7 +80,7 @@ def nodes(value: Any) -> Iterator[tuple[int, tuple[str, int]]]:
         for item in value:
             yield from nodes(item)
     elif isinstance(value, dict):
-        if _ADDRESS <= value.keys() and value["host"] and value["port"] > 0:
+        if value.keys() >= _ADDRESS and value["host"] and value["port"] > 0:
             number = next(value[name] for name in ("node_id", "broker_id") if name in value)
             yield number, (value["host"], value["port"])
         for item in value.values():
