@@ -47,7 +47,7 @@ from captures.tables.schema import TABLES
 from captures.tables.whole_rows import WholeTables
 from fuzz.target import Input, check
 from fuzz.targets import exchanges, packets
-from kproxy.writing import Layout, columns_of, packet_steps, write_exchanges
+from kproxy.writing import FileFormat, Layout, columns_of, packet_steps, write_exchanges
 
 LONGEST = 16384
 SECONDS = 30
@@ -57,7 +57,7 @@ _QUESTIONS = (
     *(Question(Asked.CLIENT, "app"), Question(Asked.CLIENT, "*"), Question(Asked.CONNECTION, "0")),
     *(Question(Asked.MEMBER, ""), Question(Asked.TRANSACTION, "app"), Question(Asked.PRODUCER, "0")),
 )
-_FORMATS = ("json", "csv", "parquet", "mermaid")
+_FORMATS: tuple[FileFormat, ...] = ("json", "csv", "parquet", "mermaid")
 
 
 def run(data: bytes) -> None:
@@ -157,7 +157,7 @@ def grown(path: Path) -> None:
 
 def versions(path: Path) -> None:
     """Which versions were offered and used, and what other releases would make of them."""
-    makers = [
+    makers: list[Callable[[Capture, Any], Any]] = [
         lambda capture, _: Negotiation(capture),
         *(lambda capture, _, each=each: Compatibility(each, capture) for each in targets()),
         *(

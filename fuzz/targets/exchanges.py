@@ -99,8 +99,8 @@ def said_of(given: Input) -> Iterator[Said]:
     for _ in range(_MOST_EXCHANGES):
         if not given:
             return
-        head = _HEAD.unpack(given.take(_HEAD.size).ljust(_HEAD.size, b"\0"))
-        yield Said(*head, given.chunk(), given.chunk())
+        key, version, how, took = _HEAD.unpack(given.take(_HEAD.size).ljust(_HEAD.size, b"\0"))
+        yield Said(key, version, how, took, given.chunk(), given.chunk())
 
 
 # ---------------------------------------------------------------- the capture

@@ -145,7 +145,8 @@ def several(inputs: Sequence[bytes]) -> None:
     """Read conversations as connections of one capture, in one way or two, and check each."""
     said = [said_of(data, number) for number, data in enumerate(inputs)]
     records = [record for _, wire in said for record in wire.conversation.records]
-    capture = pcap(list[Record | bytes](sorted(records, key=lambda record: record.time)), nano=True)
+    records.sort(key=lambda record: record.time)
+    capture = pcap(list[Record | bytes](records), nano=True)
     chance = crc32(b"".join(inputs))
     block = packets.block_of(len(capture), chance >> 8) if chance & 1 else BLOCK_SIZE
     kind = Thorough if chance & 2 else Capture
