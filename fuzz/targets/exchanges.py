@@ -30,6 +30,8 @@ UNANSWERED, SLOW = 0x80, 0x40
 """Bits of the third part of an exchange; what is below is the connection."""
 _CONNECTIONS = 3
 _MOST_EXCHANGES = 60
+_APIS = 4
+"""In a seed: what is short is run often."""
 _LONGEST_BODY, _LONGEST_NESTED = 1500, 6000
 _ENVELOPE = 58
 _HEAD = struct.Struct(">hhBB")
@@ -110,8 +112,9 @@ def capture_of(conversations: Sequence[Sequence[Said]]) -> bytes:
     for number, said in enumerate(conversations):
         wires = [_connection(number * _CONNECTIONS + each) for each in range(_CONNECTIONS)]
         _speak(wires, said)
-        for wire_ in wires:
-            records += wire_.records
+        spoken = {each.how % _CONNECTIONS for each in said}
+        for which in spoken or {0}:
+            records += wires[which].records
     records.sort(key=lambda record: record.time)
     return pcap(list[Record | bytes](records), nano=True)
 
@@ -366,15 +369,15 @@ def seeds(choices: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         yield f"{number}-{choice}", bytes((number,)) + spoken[number % len(spoken)]
         if number % 4 == 0:
             yield f"{number}-{choice}-group", bytes((number,)) + group
-    for first in range(0, len(apis.NAMES), 8):
+    for first in range(0, len(apis.NAMES), _APIS):
         drawn = Random(f"{first} said")
-        keys = range(first, min(first + 8, len(apis.NAMES)))
+        keys = range(first, min(first + _APIS, len(apis.NAMES)))
         parts = [_anew(key, Said(key, 0, key % _CONNECTIONS, 3, b"", b""), drawn).encoded() for key in keys]
-        yield f"apis-{first}", bytes((first // 8 % len(choices),)) + b"".join(parts)
+        yield f"apis-{first}", bytes((first // _APIS % len(choices),)) + b"".join(parts)
 
 
 @cache
-def _conversations(most: int = 1000) -> tuple[bytes, ...]:
+def _conversations(most: int = 500) -> tuple[bytes, ...]:
     """Return the beginnings of the sample's connections, without the first byte; first what groups say."""
     said = packets.on_disk(packets.sample(1 << 20), _sample)
     group = b""

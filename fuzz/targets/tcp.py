@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 from zlib import crc32
 
@@ -21,6 +22,7 @@ from captures.exchanges import Capture
 from captures.packets import ACK, FIN, RST
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.apis import api
+from fuzz.mutate import havoc
 from fuzz.target import Input, check
 from fuzz.targets import packets
 from tests.captures.exchanges.talk import Talk, Thorough
@@ -30,6 +32,8 @@ LONGEST = 1024
 SECONDS = 20
 
 _MOST_PACKETS = 60
+_ENDED, _ENDING = b"\0" + b"\1" * 30, 0.85
+"""What lets all that is not said yet be said in whole packets, and how often it does."""
 _MOST_MESSAGES = 20
 _LATE = 4
 """Packets that a late one lets pass."""
@@ -139,6 +143,12 @@ def every(data: bytes) -> None:
         packets_alike(capture, block)
         for kind in (Capture, Thorough):
             ways_alike(capture, kind, block)
+
+
+def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
+    """Return an input changed anywhere, and more often than not with an end: beyond it packets have a byte each."""
+    changed = havoc(data, rng, LONGEST, other=other)
+    return changed + _ENDED if rng.random() < _ENDING else changed
 
 
 def several(inputs: Sequence[bytes]) -> None:
