@@ -21,7 +21,7 @@ from fuzz.cases import Cases, guarded, seconds
 from fuzz.mutate import havoc
 from fuzz.target import RESIDENT_UNIT, Target, kept, load, together
 
-_BATCH = 16
+_BATCH = 32
 _COLLECT = 500
 """Executions after which cyclic garbage is collected: doing so when Python wants to takes longer."""
 _TOLD_EVERY = 5.0

@@ -95,7 +95,7 @@ def test_inputs_of_a_kind_are_run_together(tmp_path: Path, monkeypatch: pytest.M
         alike=lambda inputs: [data[:4] for data in inputs],
     )
     runs(tmp_path, target, [b"aaaaaa", b"abaaaa", b"baaaaa"]).go(float("inf"), 160)
-    assert len(batches) == 10
+    assert len(batches) == 5
     for batch in batches:
         assert set(batch) <= {b"aaaa", b"abaa"} or set(batch) == {b"baaa"}
 
