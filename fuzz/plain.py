@@ -88,13 +88,15 @@ class Runs:
     def go(self, most_seconds: float, most_runs: int) -> None:
         """Run inputs until one of the limits is reached."""
         started = told = time.monotonic()
+        collected = 0
         batch = self._batched() if self._target.several else None
         while self._done < most_runs and (now := time.monotonic()) - started < most_seconds:
             if batch is None:
                 self._one(self.changed(self._inputs))
             else:
                 next(batch)
-            if self._done % _COLLECT < _BATCH:
+            if self._done - collected >= _COLLECT:
+                collected = self._done
                 gc.collect()
             if now - told > _TOLD_EVERY:
                 told = now
