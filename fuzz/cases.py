@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from fuzz.target import HERE, Target, Violation, limited, whole
 
@@ -90,11 +91,11 @@ def signature(error: BaseException) -> str:
     return " ".join((type(error).__name__, said, *own[-_FRAMES:])).replace("  ", " ")
 
 
-def guarded(target: Target, run: Callable[[bytes], None] | None = None) -> Callable[[bytes], None]:
-    """Return what runs an input within the bounds of its target: processor time, and growth of memory."""
+def guarded(target: Target, run: Callable[[Any], None] | None = None) -> Callable[[Any], None]:
+    """Return what runs an input, or several, within the bounds of its target: processor time, and growth of memory."""
     run = limited(target, run)
 
-    def within(data: bytes) -> None:
+    def within(data: Any) -> None:
         with seconds(target.seconds):
             run(data)
 

@@ -13,11 +13,11 @@ import mmap
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from fuzz.cases import Cases, guarded, seconds
+from fuzz.cases import Cases, guarded
 from fuzz.mutate import havoc
 from fuzz.target import RESIDENT_UNIT, Target, kept, load, together
 
@@ -125,16 +125,15 @@ class Runs:
         return False
 
     def _batched(self) -> Iterator[None]:
-        several: Callable[[Sequence[bytes]], None] | None = self._target.several
-        assert several is not None
+        run = guarded(self._target, self._target.several)
         while True:
             batch = self._related()
             self._note(batch)
             try:
-                with seconds(self._target.seconds):
-                    several(batch)
+                run(batch)
             except Exception as error:  # one of them: each for itself tells which
-                if not any(self._broken(data) for data in batch):
+                broken = [self._broken(data) for data in batch]
+                if not any(broken):
                     self._case(together(batch), error)
             self._done += _BATCH
             yield

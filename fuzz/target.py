@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from resource import RUSAGE_SELF, getrusage
+from typing import Any
 
 _SPECIAL = (
     *(("seconds", "SECONDS"), ("megabytes", "MEGABYTES")),
@@ -87,7 +88,7 @@ class Target:
     alike: Callable[[Sequence[bytes]], list[bytes]] = list
 
 
-def limited(target: Target, within: Callable[[bytes], None] | None = None) -> Callable[[bytes], None]:
+def limited(target: Target, within: Callable[[Any], None] | None = None) -> Callable[[Any], None]:
     """Return what runs an input, and breaks the target as well if the process had to grow too much for it.
 
     libFuzzer's own limit is of the whole process, which grows with what libFuzzer keeps, input by input.
