@@ -56,8 +56,14 @@ class _Scope:
     connection: Hashable
     request: dict[str, Any]
     root: dict[str, Any]
-    budget: Budget
+    budget: Budget | None
     topic: str | None = None
+
+    def shared_budget(self) -> Budget:
+        """Return the budget of the message; most messages need none, so it is made when it is asked for."""
+        if self.budget is None:
+            self.budget = of_message()
+        return self.budget
 
 
 class Annotator:
@@ -99,7 +105,6 @@ class Annotator:
         walk, value = self._walk_of(body, side), body.value
         if walk is None or value is None:
             return
-        budget = of_message() if budget is None else budget
         walk(value, _Scope(out, out.decoded, side, connection, request or value, value, budget))
 
     def token(
@@ -234,7 +239,9 @@ class Annotator:
     def _records(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
         aligned = "unaligned" not in path
         notes = Notes(scope.out.decoded, scope.out.masked)
-        shown = self.records.show(value, path, scope.topic, notes, aligned=aligned, budget=scope.budget)
+        shown = self.records.show(
+            value, path, scope.topic, notes, aligned=aligned, budget=scope.shared_budget()
+        )
         for problem in notes.problems:
             reason = f"{problem.reason} (byte {problem.offset} of the records)"
             self._problem(scope, path, problem.field_path, reason, limit_of(problem))
@@ -286,7 +293,7 @@ class Annotator:
             inner_key=inner_key,
             inner_version=inner_version,
             show_secrets=self.show_secrets,
-            budget=scope.budget,
+            budget=scope.shared_budget(),
         )
 
     @staticmethod

@@ -79,7 +79,7 @@ LIMITS: Mapping[str, Limit] = {
         ),
         Limit(
             "message_objects",
-            3_000_000,
+            1_200_000,
             "objects",
             "message",
             "fields and array elements decoded from a request or response; one with more stays undecoded",

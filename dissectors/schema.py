@@ -16,7 +16,7 @@ unit, special values, the KIP that brought it. Version ranges are written ``"3"`
 Types take modifiers: ``null`` (versions in which null is allowed), ``tag`` (number, and the versions in which the
 field is tagged), ``default``, ``of`` (a :class:`~dissectors.domains.Domain` naming the values), ``unit``, ``holds``
 (what is inside the bytes) and ``secret``. A value that names a topic, group, producer, broker, transaction or cluster
-has a type that says so, such as ``TopicName``: on the wire it is a string or number like any other.
+has a type that says so (:mod:`dissectors.entities`).
 
 ``HeartbeatRequest[4]`` is the construct of version 4, made on first use and kept.
 """
@@ -266,13 +266,6 @@ Uuid = Primitive(wire.UUID)
 String = SizedType(wire.String)
 Bytes = SizedType(wire.Bytes)
 Records = SizedType(wire.Records)
-
-TopicName = String.names("topicName")
-GroupId = String.names("groupId")
-TransactionalId = String.names("transactionalId")
-ClusterId = String.names("clusterId")
-ProducerId = Int64.names("producerId")
-BrokerId = Int32.names("brokerId")
 
 
 class Message:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from dissectors import wire
-from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.budget import IN_FORCE, Budget, LimitReached, of_message
 from dissectors.errors import DecodeError
 from dissectors.schema import Field
 
@@ -113,7 +113,9 @@ def trace(con: wire.WireType, buf: bytes, pos: int = 0, *, name: str = "") -> Tr
     """
     root = Node(name, pos, con.kind)
     try:
-        end = _read(con, buf, pos, root, of_message())
+        # every field takes a byte at least: fewer bytes than the limit need not be counted
+        budget = of_message() if len(buf) > IN_FORCE["message_objects"] else None
+        end = _read(con, buf, pos, root, budget)
     except DecodeError as error:
         return Trace(root, error.offset, _located(error, root))
     return Trace(root, end, None)
@@ -134,7 +136,7 @@ def _spend(budget: Budget, amount: int, pos: int) -> None:
         budget.spend("message_objects", amount, f"{amount:,} more fields and elements", pos)
 
 
-def _read(con: wire.WireType, buf: bytes, pos: int, node: Node, budget: Budget) -> int:
+def _read(con: wire.WireType, buf: bytes, pos: int, node: Node, budget: Budget | None) -> int:
     if isinstance(con, wire.Array):
         count, pos = con.read_length(buf, pos)
         if count >= 0:
@@ -153,11 +155,14 @@ def _read(con: wire.WireType, buf: bytes, pos: int, node: Node, budget: Budget) 
     return pos
 
 
-def _read_elements(con: wire.Array, count: int, buf: bytes, pos: int, node: Node, budget: Budget) -> int:
+def _read_elements(
+    con: wire.Array, count: int, buf: bytes, pos: int, node: Node, budget: Budget | None
+) -> int:
     element = con.element
     kind = element.kind
     children = node.children = []
-    _spend(budget, min(count * wire.objects_of(element), len(buf) - pos), pos)
+    if budget is not None:
+        _spend(budget, min(count * wire.objects_of(element), len(buf) - pos), pos)
     if isinstance(element, wire.Fixed):
         node.value = NUMBERS
         return _read_numbers(element, count, buf, pos, children)
@@ -182,7 +187,7 @@ def _read_numbers(element: wire.Fixed, count: int, buf: bytes, pos: int, childre
     return pos
 
 
-def _read_struct(con: wire.Struct, buf: bytes, pos: int, node: Node, budget: Budget) -> int:
+def _read_struct(con: wire.Struct, buf: bytes, pos: int, node: Node, budget: Budget | None) -> int:
     children = node.children = []
     for member in con.members:
         part = member.con
@@ -199,9 +204,12 @@ def _read_struct(con: wire.Struct, buf: bytes, pos: int, node: Node, budget: Bud
     return pos
 
 
-def _read_tags(tagged: dict[int, wire.Member], buf: bytes, pos: int, node: Node, budget: Budget) -> int:
+def _read_tags(
+    tagged: dict[int, wire.Member], buf: bytes, pos: int, node: Node, budget: Budget | None
+) -> int:
     count, pos = wire.read_uvarint(buf, pos)
-    _spend(budget, min(count, len(buf) - pos), pos)
+    if budget is not None:
+        _spend(budget, min(count, len(buf) - pos), pos)
     for _ in range(count):
         start = pos
         tag, pos = wire.read_uvarint(buf, pos)
@@ -224,7 +232,9 @@ def _read_tags(tagged: dict[int, wire.Member], buf: bytes, pos: int, node: Node,
     return pos
 
 
-def _read_tagged(con: wire.WireType, buf: bytes, pos: int, end: int, node: Node, budget: Budget) -> None:
+def _read_tagged(
+    con: wire.WireType, buf: bytes, pos: int, end: int, node: Node, budget: Budget | None
+) -> None:
     """Read a known tagged field, which must fill the bytes announced for it."""
     try:
         used = _read(con, buf, pos, node, budget)

@@ -138,13 +138,13 @@ told on standard error.
 
 ```sh
 kproxy --limit message_records=5M read --json kafka.pcap    # before the command; may be given several times
-export KPROXY_LIMITS=message_records=5M,message_bytes=1GiB  # for all commands, and for libraries that use kproxy
 ```
 
-Values are numbers, with K, M or G for powers of 1000, and KiB, MiB or GiB for powers of 1024. Processes that kproxy
-starts keep to the same limits: the proxy's, those that read in parallel, and Spark's. What is undecided is read with a
-higher limit, if there is memory for it: some 500 bytes for each record, and 100 for each field. Made by
-`python -m docs.generate`."""
+The environment variable `KPROXY_LIMITS` does the same for all commands, and for programs that use kproxy as a
+library: `message_records=5M,message_bytes=1GiB`. Values are numbers, with K, M or G for powers of 1000, and KiB, MiB
+or GiB for powers of 1024. Processes that kproxy starts keep to the same limits: the proxy's, those that read in
+parallel, and Spark's. What is undecided is read with a higher limit, if there is memory for it: some 500 bytes for
+each record, and 100 for each field. Made by `python -m docs.generate`."""
 
 
 COMMANDS = """# The commands

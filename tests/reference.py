@@ -1,4 +1,4 @@
-"""The reference folder: facts of the Kafka protocol and recorded traffic that are too big for the project.
+"""The reference folder: recorded traffic that is too big for the project.
 
 A fresh clone has none, and the tests that need it skip and say so. It is looked for at the path in the
 environment variable ``KPROXY_REFERENCE``, otherwise in a folder ``shared`` beside the project. Only tests may
@@ -7,12 +7,8 @@ use it.
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -50,23 +46,6 @@ def reference_path(*parts: str) -> Path:
     return REFERENCE.joinpath(*parts)
 
 
-def protocol_dir() -> Path:
-    """Return the folder with the protocol tables and message definitions."""
-    return reference_path("protocol")
-
-
 def captures_dir() -> Path:
     """Return the folder with recorded traffic."""
     return reference_path("captures")
-
-
-def protocol_table(name: str) -> list[dict[str, str]]:
-    """Read a tab-separated table of the protocol folder, such as ``errors.tsv``: one dict per row."""
-    with (protocol_dir() / name).open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
-def layouts() -> Iterator[dict[str, Any]]:
-    """Yield the resolved field tree of every message and version (``layouts.jsonl``), one at a time."""
-    with (protocol_dir() / "layouts.jsonl").open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)

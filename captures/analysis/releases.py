@@ -4,8 +4,6 @@ A release is named by its line (``3.9``, ``0.10.2``): no bug fix release changed
 those of ``validVersions`` and ``latestVersionUnstable`` in the message definitions of each release
 (``clients/src/main/resources/common/message/*.json``, before 2.4 ``Protocol.java`` and ``requests/*.java``, before
 0.9 ``core/src/main/scala/kafka/api``), and what brokers of 17 releases answered to ApiVersions agrees with them.
-
-4.4 was not released when this was written: its line is that of the 4.4 branch of August 2026.
 """
 
 from __future__ import annotations

@@ -141,6 +141,11 @@ class Exchange:
             return set()
         return {found.limit for _, found in (*self.problems, *self.annotations.problems) if found.limit}
 
+    def shown(self, side: Side) -> dict[str, Any] | None:
+        """Return a body, or what stands in its place of a raw SASL token."""
+        body = self.request if side == "request" else self.response
+        return body.value if body else self.shown_tokens[_SIDES.index(side)]
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented shape (``docs/json.md``), for a JSON encoder that knows bytes."""
         return {
@@ -160,8 +165,8 @@ class Exchange:
             "correlation_id": self.correlation_id,
             "request_size": self.request_size,
             "response_size": self.response_size,
-            "request": self.request.value if self.request else self.shown_tokens[0],
-            "response": self.response.value if self.response else self.shown_tokens[1],
+            "request": self.shown("request"),
+            "response": self.shown("response"),
             "decoded": self.annotations.decoded,
             "masked": self.annotations.masked,
             "flags": self.flags,

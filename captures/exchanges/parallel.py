@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +35,15 @@ _EACH = 1024
 def in_parallel(
     reader: ExchangeReader,
     indexes: Int64s,
-    work: Callable[[Iterable[Exchange]], T],
+    work: Callable[[Iterable[Exchange]], Iterable[T]],
     jobs: int | None = None,
 ) -> Generator[T, None, None]:
     """Decode exchanges and yield what ``work`` makes of them, share after share, in their order.
 
-    No more than some shares for each process are under way, so memory does not grow with the capture.
+    No more than one piece for each process is under way, so memory does not grow with the capture, nor with a share.
 
     :param indexes: as :meth:`ExchangeReader.exchange` takes them, rising
-    :param work: called with the exchanges of one share; its result has to be picklable
+    :param work: called with the exchanges of one share; yields pieces, which have to be picklable
     :param jobs: how many processes; default: one for each processor that this one may use
     :raises CaptureError: if a process was killed; what ``work`` raises is raised here
     """
@@ -51,7 +51,7 @@ def in_parallel(
     jobs = min(jobs or _processors(), len(shares) // _WORTH_IT)
     if jobs < 2 or "fork" not in get_all_start_methods():
         for share in shares:
-            yield work(reader.several(share.tolist()))
+            yield from work(reader.several(share.tolist()))
         return
     context = get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
@@ -65,19 +65,26 @@ def in_parallel(
         for _, sending in pipes:
             sending.close()
         for number in range(len(shares)):
-            try:
-                result, faults, error = pipes[number % jobs][0].recv()
-            except EOFError:
-                raise CaptureError(reader.capture.source.path, 0, _KILLED) from None
-            if error is not None:
-                raise error
-            if faults:
-                reader.capture.faults.merge(faults)
-            yield result
+            yield from _pieces(pipes[number % jobs][0], reader)
     finally:
         for worker in workers:
             worker.terminate()
             worker.join()
+
+
+def _pieces(pipe: Connection, reader: ExchangeReader) -> Iterator[Any]:
+    """Yield the pieces of one share."""
+    while True:
+        try:
+            pieces, faults, error = pipe.recv()
+        except EOFError:
+            raise CaptureError(reader.capture.source.path, 0, _KILLED) from None
+        if error is not None:
+            raise error
+        if faults is not None:
+            reader.capture.faults.merge(faults)
+            return
+        yield from pieces
 
 
 def _serve(
@@ -85,7 +92,7 @@ def _serve(
     number: int,
     shares: list[Int64s],
     reader: ExchangeReader,
-    work: Callable[[Iterable[Exchange]], T],
+    work: Callable[[Iterable[Exchange]], Iterable[T]],
 ) -> None:
     """Do the shares of one process."""
     # Ctrl-C is for the process that shows the results; it ends the others
@@ -96,12 +103,13 @@ def _serve(
     try:
         for share in shares:
             reader.capture.faults = Faults()
-            result = work(reader.several(share.tolist()))
-            sending.send((result, reader.capture.faults, None))
+            for piece in work(reader.several(share.tolist())):
+                sending.send(([piece], None, None))
+            sending.send(([], reader.capture.faults, None))
     except BrokenPipeError:
         return
     except Exception as error:
-        sending.send((None, None, error))
+        sending.send(([], None, error))
 
 
 def _shares(reader: ExchangeReader, indexes: Int64s) -> list[Int64s]:

@@ -57,8 +57,8 @@ COLUMNS = (
     Column("errors", "texts", lambda exchange: list(dict.fromkeys(error.name for error in exchange.errors))),
     Column("request_gist", "text", lambda exchange: exchange.gist[0]),
     Column("response_gist", "text", lambda exchange: exchange.gist[1]),
-    Column("request", "json", lambda exchange: _json(exchange.to_json()["request"])),
-    Column("response", "json", lambda exchange: _json(exchange.to_json()["response"])),
+    Column("request", "json", lambda exchange: _json(exchange.shown("request"))),
+    Column("response", "json", lambda exchange: _json(exchange.shown("response"))),
     Column("decoded", "json", lambda exchange: _json(exchange.annotations.decoded)),
     Column(
         "kproxy", "json", lambda exchange: _json(exchange.interventions.to_json(exchange.annotations.masked))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
 
 from captures.exchanges import Exchange
 from captures.faults import Faults, Uncontained
+
+_PIECE = 1 << 20
 
 
 def write_json_lines(
@@ -20,21 +22,41 @@ def write_json_lines(
     :param text: bytes as text where they are UTF-8, else as base64
     :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
     """
-    faults = Uncontained() if faults is None else faults
-    encode_into = msgspec.json.Encoder().encode_into
-    line = bytearray()
     count = 0
-    for exchange in exchanges:
-        try:
-            shape = exchange.to_json()
-            encode_into(bytes_as_text(shape) if text else shape, line)
-        except Exception as error:
-            faults.note(error, "writing it as JSON", exchange.number)
-            continue
-        line += b"\n"
+    for line in json_pieces(exchanges, text=text, least=1, faults=faults):
         file.write(line)
         count += 1
     return count
+
+
+def json_pieces(
+    exchanges: Iterable[Exchange], *, text: bool = False, least: int = _PIECE, faults: Faults | None = None
+) -> Iterator[bytearray]:
+    """Yield what :func:`write_json_lines` writes, the lines of one exchange or of several at a time.
+
+    For those who hand it on: the lines of exchanges that are a megabyte together may be gigabytes.
+
+    :param least: bytes of a piece, but for the last; 1 for each exchange by itself
+    :param faults: as for :func:`write_json_lines`
+    """
+    faults = Uncontained() if faults is None else faults
+    encode_into = msgspec.json.Encoder().encode_into
+    lines = bytearray()
+    for exchange in exchanges:
+        before = len(lines)
+        try:
+            shape = exchange.to_json()
+            encode_into(bytes_as_text(shape) if text else shape, lines, -1)  # behind what is there
+        except Exception as error:
+            del lines[before:]
+            faults.note(error, "writing it as JSON", exchange.number)
+            continue
+        lines += b"\n"
+        if len(lines) >= least:
+            yield lines
+            lines = bytearray()
+    if lines:
+        yield lines
 
 
 def bytes_as_text(value: Any) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from captures.exchanges import Exchange
@@ -19,6 +18,7 @@ WRITING = "writing it as Parquet"
 """What is being done, for faults."""
 _ROW_GROUP_BYTES = 64 << 20
 _ROWS_PER_STEP = 4096
+_STEP_BYTES = 64 << 20
 
 
 class ParquetMissing(ImportError):  # noqa: N818  # says what is wrong
@@ -69,10 +69,11 @@ def write_parquet(
 
     count = waiting = 0
     batches: list[pa.RecordBatch] = []
-    with pq.ParquetWriter(file, made, compression="zstd") as writer:
-        for rows in _steps(iter(exchanges)):
-            values = (_column(column, rows, faults) for column in chosen)
-            numbers = [exchange.number for exchange in rows]
+    # smallest and largest body tell nothing, and each is copied several times for it
+    told = [column.name for column in chosen if column.kind != "json"]
+    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False) as writer:
+        for numbers, rows in _steps(exchanges, chosen, faults):
+            values = zip(*rows, strict=True)
             batches.append(record_batch(made, values, numbers, faults, WRITING))
             waiting += batches[-1].nbytes
             count += len(rows)
@@ -84,14 +85,32 @@ def write_parquet(
     return count
 
 
-def _column(column: Column, rows: Sequence[Exchange], faults: Faults) -> list[Any]:
-    """Return the values of a column; None where this fails."""
+def _steps(
+    exchanges: Iterable[Exchange], columns: tuple[Column, ...], faults: Faults
+) -> Iterator[tuple[list[int], list[list[Any]]]]:
+    """Yield some rows at a time, with the numbers of their exchanges.
+
+    Exchanges are not kept: one of them may have a million records.
+    """
+    numbers: list[int] = []
+    rows: list[list[Any]] = []
+    size = 0
+    for exchange in exchanges:
+        row = _row(exchange, columns, faults)
+        size += sum(len(value) for value in row if isinstance(value, str))
+        numbers.append(exchange.number)
+        rows.append(row)
+        if len(rows) >= _ROWS_PER_STEP or size >= _STEP_BYTES:
+            yield numbers, rows
+            numbers, rows, size = [], [], 0
+    if rows:
+        yield numbers, rows
+
+
+def _row(exchange: Exchange, columns: tuple[Column, ...], faults: Faults) -> list[Any]:
+    """Return the values of an exchange; None where one fails."""
     try:
-        return [column.value(exchange) for exchange in rows]
+        return [column.value(exchange) for column in columns]
     except Exception:
-        return [faults.made(partial(column.value, each), WRITING, None, each.number) for each in rows]
-
-
-def _steps(exchanges: Iterator[Exchange]) -> Iterator[list[Exchange]]:
-    while rows := list(islice(exchanges, _ROWS_PER_STEP)):
-        yield rows
+        made, number = faults.made, exchange.number
+        return [made(partial(column.value, exchange), WRITING, None, number) for column in columns]

@@ -257,7 +257,7 @@ def codecs(exchange: Exchange, context: Context) -> Iterator[str]:
     return (batch["codec"] for batch in batches(exchange, context))
 
 
-def _records(exchange: Exchange) -> Iterator[Record]:
+def _records(exchange: Exchange, context: Context) -> Iterator[Record]:
     """Yield what was written; keys of control records are types of markers.
 
     :raises LimitReached: at the end, if there are more records than were read
@@ -266,10 +266,12 @@ def _records(exchange: Exchange) -> Iterator[Record]:
     for key, version, body, side in _bodies(exchange):
         budget = of_message()
         for value in record_fields(key, version, body, side):
-            if isinstance(value, bytes):
-                yield from _read(value, budget, reached)
-            else:
+            if not isinstance(value, bytes):
                 yield from _shown(value)
+            elif context.records is not None:
+                yield from _shown(context.records(value, True))
+            else:
+                yield from _read(value, budget, reached)
     decided(exchange, reached)
 
 
@@ -293,31 +295,31 @@ def _shown(value: Any) -> Iterator[Record]:
 
 def keys(exchange: Exchange, context: Context) -> Iterator[bytes]:
     """Keys of records."""
-    return (record.key for record in _records(exchange) if record.key is not None)
+    return (record.key for record in _records(exchange, context) if record.key is not None)
 
 
 def record_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
     """Values of records."""
-    return (record.value for record in _records(exchange) if record.value is not None)
+    return (record.value for record in _records(exchange, context) if record.value is not None)
 
 
-def _headers(exchange: Exchange) -> Iterable[tuple[str, bytes | None]]:
-    return (header for record in _records(exchange) for header in record.headers)
+def _headers(exchange: Exchange, context: Context) -> Iterable[tuple[str, bytes | None]]:
+    return (header for record in _records(exchange, context) for header in record.headers)
 
 
 def header_names(exchange: Exchange, context: Context) -> Iterator[str]:
     """Names of record headers."""
-    return (name for name, _ in _headers(exchange))
+    return (name for name, _ in _headers(exchange, context))
 
 
 def header_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
     """Values of record headers."""
-    return (value for _, value in _headers(exchange) if value is not None)
+    return (value for _, value in _headers(exchange, context) if value is not None)
 
 
 def header_named(exchange: Exchange, context: Context, name: str) -> Iterator[bytes]:
     """Values of the record headers with a name."""
-    return (value for held, value in _headers(exchange) if held == name and value is not None)
+    return (value for held, value in _headers(exchange, context) if held == name and value is not None)
 
 
 # ---------------------------------------------------------------- bodies by path

@@ -6,34 +6,22 @@ What lies inside byte fields (subscriptions, record values) is not looked at, bu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
 from captures.meaning import places
-from captures.meaning.exchange import Body, Names, items
+from captures.meaning.exchange import Body, Names
 from captures.meaning.payload import headers
-from captures.meaning.plans import Choice, Plan, Side, layouts, members, paths, plan, struct_of, walk
+from captures.meaning.plans import Plan, Side, layouts, members, paths, plan, struct_of, walk
 from dissectors import wire
+from dissectors.schema import Entity
 
 FIND_COORDINATOR = 10
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _TOPIC_RESOURCE = 2
 _LITERAL = 3
 _PATTERNS = ("pattern_type", "resource_pattern_type", "pattern_type_filter")
-
-_TOPIC_ARRAYS = {
-    "topics",
-    "state_changelog_topics",
-    "repartition_source_topics",
-    "repartition_sink_topics",
-    "topic_names",
-    "source_topics",
-    "subscribed_topic_names",
-}
-"""Arrays whose ``name`` fields, or whose strings, are topics."""
-_TOPIC_RESULTS = {20: "responses", 37: "results"}
-"""API key -> array: answers by topic whose structs do not look different from others with a name."""
 
 
 class Producer(NamedTuple):
@@ -44,49 +32,26 @@ class Producer(NamedTuple):
 
 
 # ---------------------------------------------------------------- topics
-def _strings(struct: wire.Struct, wanted: set[str]) -> list[str]:
-    return [
-        member.name
-        for member in members(struct)
-        if member.name in wanted
-        and isinstance(member.con, wire.Array)
-        and isinstance(member.con.element, wire.String)
-    ]
+def _naming(struct: wire.Struct, entity: Entity) -> tuple[str, ...]:
+    """Return the fields of a struct that name an entity by their declaration: values, or arrays of values."""
+    return tuple(member.name for member in members(struct) if member.field.type.entity == entity)
 
 
-def _is_topic(held_by: str, struct: wire.Struct) -> bool:
+def _topic_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
     by_name = {member.name: member for member in members(struct)}
-    if {"topic", "topic_name", "topic_id"} & by_name.keys():
-        return True
-    if "name" not in by_name:
-        return False
-    if held_by in _TOPIC_ARRAYS:
-        return True
-    for array in places.PARTITION_ARRAYS:
-        if array in by_name and isinstance(by_name[array].con, wire.Array):
-            inside = struct_of(by_name[array])
-            return inside is None or any(member.name in places.INDEX_FIELDS for member in members(inside[0]))
-    return False
-
-
-def _topic_fields(held_by: str, struct: wire.Struct) -> tuple[str, ...]:
-    found = _strings(struct, _TOPIC_ARRAYS)
-    if _is_topic(held_by, struct):
+    named = _naming(struct, "topicName")
+    own = [name for name in named if name in places.TOPIC_FIELDS]
+    found = [name for name in named if name not in own]
+    if own or "topic_id" in by_name:
         found.append("")  # the struct itself
-    names = {member.name for member in members(struct)}
     for resource in ("resource", "resource_filter"):
         kind, name = (
             resource.replace("resource", "resource_type"),
             resource.replace("resource", "resource_name"),
         )
-        if {kind, name} <= names:
+        if {kind, name} <= by_name.keys():
             found.append(name)
     return tuple(found)
-
-
-def _topic_fields_of_results(held_by: str, struct: wire.Struct) -> tuple[str, ...]:
-    found = _topic_fields(held_by, struct)
-    return found if "" in found or held_by not in ("responses", "results") else (*found, "")
 
 
 def topics_in(
@@ -110,29 +75,24 @@ def topics_in(
             elif field.startswith("resource_name"):
                 _add_resource(out, struct, field)
             else:
-                for name in items(struct, field):
+                for name in _texts((struct.get(field),)):
                     out.setdefault(name, [])
     return out
 
 
 def topic_plan(key: int, version: int, side: Side) -> Plan:
     """Return the plan to what names topics: fields of a struct, and "" for a struct that is about one itself."""
-    return plan(_topic_choice(key, side), key, version, side)
-
-
-def _topic_choice(key: int, side: Side) -> Choice:
-    return _topic_fields_of_results if side == "response" and key in _TOPIC_RESULTS else _topic_fields
+    return plan(_topic_fields, key, version, side)
 
 
 @cache
 def topic_paths(key: int, version: int, side: Side) -> frozenset[str]:
     """Return what :func:`topics_in` reads of a body."""
-    choice = _topic_choice(key, side)
-    return frozenset(path for struct in layouts(key, version, side) for path in _topic_paths(choice, struct))
+    return frozenset(path for struct in layouts(key, version, side) for path in _topic_paths(struct))
 
 
-def _topic_paths(choice: Choice, struct: wire.Struct, held_by: str = "", prefix: str = "") -> Iterator[str]:
-    for field in choice(held_by, struct):
+def _topic_paths(struct: wire.Struct, prefix: str = "") -> Iterator[str]:
+    for field in _topic_fields("", struct):
         if not field:
             yield from (prefix + name for name in _place_fields(struct))
         elif field.startswith("resource_name"):
@@ -142,7 +102,7 @@ def _topic_paths(choice: Choice, struct: wire.Struct, held_by: str = "", prefix:
     for member in members(struct):
         inside = struct_of(member)
         if inside is not None:
-            yield from _topic_paths(choice, inside[0], member.name, f"{prefix}{member.name}.")
+            yield from _topic_paths(inside[0], f"{prefix}{member.name}.")
 
 
 def _place_fields(struct: wire.Struct) -> Iterator[str]:
@@ -177,31 +137,20 @@ def _add_resource(out: dict[str, list[int]], struct: Body, field: str) -> None:
 
 
 # ---------------------------------------------------------------- groups, members, transactions, producers
-_GROUP_FIELDS = {"group_id"}
-_GROUP_LISTS = {"groups_names", "group_ids", "groups"}
-_MEMBER_FIELDS = {"member_id"}
-_TRANSACTION_FIELDS = {"transactional_id", "v3_and_below_transactional_id"}
-_PRODUCER_FIELDS = {"producer_id", "v3_and_below_producer_id"}
-
-
-def _fields(struct: wire.Struct, wanted: set[str]) -> tuple[str, ...]:
-    return tuple(member.name for member in members(struct) if member.name in wanted)
-
-
 def _group_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    return (*_fields(struct, _GROUP_FIELDS), *_strings(struct, _GROUP_LISTS))
+    return _naming(struct, "groupId")
 
 
 def _member_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    return _fields(struct, _MEMBER_FIELDS)
+    return tuple(member.name for member in members(struct) if member.name == "member_id")
 
 
 def _transaction_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    return (*_fields(struct, _TRANSACTION_FIELDS), *_strings(struct, {"transactional_ids"}))
+    return _naming(struct, "transactionalId")
 
 
 def _producer_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    found = _fields(struct, _PRODUCER_FIELDS)
+    found = _naming(struct, "producerId")
     records = [member.name for member in members(struct) if isinstance(member.con, wire.Records)]
     return (*found, *records)
 
@@ -234,7 +183,7 @@ def _coordinator(key: int, side: Side) -> frozenset[str]:
     return _COORDINATOR if key == FIND_COORDINATOR and side == "request" else frozenset()
 
 
-def _texts(values: Iterator[object]) -> list[str]:
+def _texts(values: Iterable[object]) -> list[str]:
     """Strings and lists of strings as one list, each once, in order."""
     out: dict[str, None] = {}
     for value in values:
@@ -279,7 +228,7 @@ def transactional_ids_in(key: int, version: int, body: Body | None, side: Side =
 
 
 def _coordinator_keys(body: Body) -> list[str]:
-    return _texts(iter((body.get("key"), body.get("coordinator_keys"))))
+    return _texts((body.get("key"), body.get("coordinator_keys")))
 
 
 def producers_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[Producer]:
@@ -291,6 +240,8 @@ def producers_in(key: int, version: int, body: Body | None, side: Side = "reques
             if isinstance(value, bytes):
                 for batch in headers(value):
                     out[Producer(batch.producer_id, batch.producer_epoch)] = None
+            elif isinstance(value, list | tuple):
+                out |= {Producer(each, -1): None for each in value if isinstance(each, int)}
             elif isinstance(value, int):
                 epoch = struct.get(field.replace("producer_id", "producer_epoch"))
                 out[Producer(value, epoch if isinstance(epoch, int) else -1)] = None

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from captures.tables.partition_rows import (
+    INT64,
     PARTITION,
     PRODUCE,
     TOPIC,
     TOPIC_ID,
     Sent,
-    as_int64,
     first_offset,
     log_offsets,
 )
@@ -89,6 +89,9 @@ def record_rows(
         beyond.extend(problem for problem in problems if isinstance(problem, LimitReached))
         control = batch.control
         shift = _shift(batch, at, records[0].offset, key) if records else None
+        ahead = shift or 0
+        # what would have more than 64 bits is nothing that could be
+        least, end = (0, 0) if shift is None else (-INT64 - ahead, INT64 - ahead)
         for offset, timestamp, name, value, headers in records:
             size = None if value is None else len(value)
             if internal and not control and _secret(topic, name, value):
@@ -96,7 +99,7 @@ def record_rows(
             yield (
                 *place,
                 number,
-                None if shift is None else as_int64(offset + shift),
+                offset + ahead if least <= offset < end else None,
                 offset,
                 timestamp,
                 control,

@@ -46,7 +46,8 @@ _FIRST_OFFSET, _LAST_OFFSET, _LEADER_ID, _LEADER_EPOCH, _ACQUIRED, _OFFSET = (
 )
 _BASE_OFFSET = _FIRST_OFFSET
 """Of Produce the response gives the first offset under this name."""
-_INT64 = 1 << 63
+INT64 = 1 << 63
+"""The first number beyond those of 64 bits."""
 _NO_RECORDS = [0] * (_UNCOUNTED + 1 - _BYTES)
 
 _FIELDS: dict[Side, dict[str, int]] = {
@@ -443,7 +444,7 @@ def as_int64(value: int | None) -> int | None:
 
     Peers may write any number, up to 2^63-1: what is reckoned of such is nothing that could be.
     """
-    return value if value is None or -_INT64 <= value < _INT64 else None
+    return value if value is None or -INT64 <= value < INT64 else None
 
 
 def _place_in_log(sent: list[Sent], key: int) -> None:
@@ -458,7 +459,7 @@ def _place_in_log(sent: list[Sent], key: int) -> None:
                 row[_FIRST_OFFSET] = None
         else:
             row[_FIRST_OFFSET] = first_offset(batches[0])
-            row[_LAST_OFFSET] = as_int64(batches[-1].last_offset)
+            row[_LAST_OFFSET] = batches[-1].last_offset
 
 
 def first_offset(batch: Batch) -> int | None:

@@ -117,21 +117,24 @@ class WholeTables:
         self._connections = ConnectionStats(capture)
         self._versions = _Versions(capture)
         self.faults = capture.faults
-        self._adders: list[Callable[[Exchange], None]] = []
+        self._adders: list[tuple[str, Callable[[Exchange], None]]] = []
         if asked or followed:
-            self._adders.append(self.faults.guarded(self._diagnosis.add, "the diagnosis"))
+            self._adders.append(("the diagnosis", self._diagnosis.add))
         if "connections" in wanted:
-            self._adders.append(self.faults.guarded(self._connections.add, doing("connections")))
+            self._adders.append((doing("connections"), self._connections.add))
         if "client_versions" in wanted:
-            self._adders.append(self.faults.guarded(self._versions.add, doing("client_versions")))
+            self._adders.append((doing("client_versions"), self._versions.add))
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange; in the order of their numbers, those that :func:`needs` names at least.
 
         :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be told
         """
-        for add in self._adders:
-            add(exchange)
+        for what, add in self._adders:
+            try:
+                add(exchange)
+            except Exception as error:
+                self.faults.note(error, what, exchange.number)
 
     def batches(self) -> dict[str, pa.RecordBatch]:
         """Return the rows by table; none for a table without any."""

@@ -5,7 +5,8 @@ Not sent with transactions v2 (KIP-890): TxnOffsetCommit v5 does it.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID
-from dissectors.schema import GroupId, Int16, Int32, Message, ProducerId, TransactionalId
+from dissectors.entities import GroupId, ProducerId, TransactionalId
+from dissectors.schema import Int16, Int32, Message
 
 AddOffsetsToTxnRequest = Message(
     "AddOffsetsToTxnRequest", 25, "request", "0-4", "3+",

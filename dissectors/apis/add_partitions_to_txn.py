@@ -5,16 +5,8 @@ transactions (KIP-890). With transactions v2 clients no longer send it: Produce 
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID
-from dissectors.schema import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Message,
-    ProducerId,
-    TopicName,
-    TransactionalId,
-)
+from dissectors.entities import ProducerId, TopicName, TransactionalId
+from dissectors.schema import Array, Bool, Int16, Int32, Message
 
 AddPartitionsToTxnRequest = Message(
     "AddPartitionsToTxnRequest", 24, "request", "0-5", "3+",

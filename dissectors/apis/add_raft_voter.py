@@ -6,7 +6,8 @@ v1 (4.2) adds ack_when_committed.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, BrokerId, ClusterId, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.entities import BrokerId, ClusterId
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uint16, Uuid
 
 AddRaftVoterRequest = Message(
     "AddRaftVoterRequest", 80, "request", "0-1", "0+",

@@ -4,7 +4,8 @@ The broker then gives them out one by one in InitProducerId responses.
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE
-from dissectors.schema import BrokerId, Int16, Int32, Int64, Message, ProducerId
+from dissectors.entities import BrokerId, ProducerId
+from dissectors.schema import Int16, Int32, Int64, Message
 
 AllocateProducerIdsRequest = Message(
     "AllocateProducerIdsRequest", 67, "request", "0", "0+",

@@ -13,7 +13,8 @@ from dissectors.domains import (
     LEADER_ID,
     LEADER_RECOVERY_STATE,
 )
-from dissectors.schema import Array, BrokerId, Int8, Int16, Int32, Int64, Message, TopicName, Uuid
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, Uuid
 
 AlterPartitionRequest = Message(
     "AlterPartitionRequest", 56, "request", "0-3", "0+",

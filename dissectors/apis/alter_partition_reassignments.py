@@ -6,7 +6,8 @@ v1 can forbid changes of the replication factor (KIP-860).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Message, String, TopicName
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String
 
 AlterPartitionReassignmentsRequest = Message(
     "AlterPartitionReassignmentsRequest", 45, "request", "0-1", "0+",

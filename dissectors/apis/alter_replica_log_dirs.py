@@ -5,7 +5,8 @@ DescribeLogDirs (is_future_key, offset_lag). Each broker must be asked for its o
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Message, String, TopicName
+from dissectors.entities import TopicName
+from dissectors.schema import Array, Int16, Int32, Message, String
 
 AlterReplicaLogDirsRequest = Message(
     "AlterReplicaLogDirsRequest", 34, "request", "0-2", "2+",

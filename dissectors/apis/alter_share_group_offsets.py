@@ -4,7 +4,8 @@ KIP-932; used by kafka-share-groups --reset-offsets.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 AlterShareGroupOffsetsRequest = Message(
     "AlterShareGroupOffsetsRequest", 91, "request", "0", "0+",

@@ -7,7 +7,8 @@ Kafka 4 announces Produce from v0 on though only v3+ work (KAFKA-18659).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, FEATURES_EPOCH, NODE_ID
-from dissectors.schema import Array, Bool, BrokerId, ClusterId, Int16, Int32, Int64, Message, String
+from dissectors.entities import BrokerId, ClusterId
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String
 
 ApiVersionsRequest = Message(
     "ApiVersionsRequest", 18, "request", "0-5", "3+",

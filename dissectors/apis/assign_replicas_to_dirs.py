@@ -4,7 +4,8 @@ KIP-858, for brokers with several log dirs: the controller must know what a fail
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, Uuid
+from dissectors.entities import BrokerId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, Uuid
 
 AssignReplicasToDirsRequest = Message(
     "AssignReplicasToDirsRequest", 73, "request", "0", "0+",

@@ -4,18 +4,8 @@ KIP-595. v1 adds the voter's id and directory id and the leader's addresses (KIP
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, NODE_ID
-from dissectors.schema import (
-    Array,
-    BrokerId,
-    ClusterId,
-    Int16,
-    Int32,
-    Message,
-    String,
-    TopicName,
-    Uint16,
-    Uuid,
-)
+from dissectors.entities import BrokerId, ClusterId, TopicName
+from dissectors.schema import Array, Int16, Int32, Message, String, Uint16, Uuid
 
 BeginQuorumEpochRequest = Message(
     "BeginQuorumEpochRequest", 53, "request", "0-1", "1+",

@@ -5,7 +5,8 @@ v1 adds failed log dirs (KIP-858), v2 cordoned ones.
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Int64, Message, Uuid
+from dissectors.entities import BrokerId
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, Uuid
 
 BrokerHeartbeatRequest = Message(
     "BrokerHeartbeatRequest", 63, "request", "0-2", "0+",

@@ -5,19 +5,8 @@ v1 adds the ZooKeeper migration flag (KIP-866), v2 log dirs (KIP-858), v3 the pr
 """
 
 from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE, SECURITY_PROTOCOL
-from dissectors.schema import (
-    Array,
-    Bool,
-    BrokerId,
-    ClusterId,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Uint16,
-    Uuid,
-)
+from dissectors.entities import BrokerId, ClusterId
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uint16, Uuid
 
 BrokerRegistrationRequest = Message(
     "BrokerRegistrationRequest", 62, "request", "0-4", "0+",

@@ -12,20 +12,8 @@ from dissectors.domains import (
     MEMBER_EPOCH_REACHED,
     MEMBER_TYPE,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    Bytes,
-    GroupId,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    String,
-    Struct,
-    TopicName,
-    Uuid,
-)
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Bool, Bytes, Int8, Int16, Int32, Message, String, Struct, Uuid
 
 ConsumerGroupDescribeRequest = Message(
     "ConsumerGroupDescribeRequest", 69, "request", "0-1", "0+",

@@ -13,20 +13,8 @@ from dissectors.domains import (
     MEMBER_EPOCH,
     MEMBER_EPOCH_REACHED,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    Bytes,
-    GroupId,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    String,
-    Struct,
-    TopicName,
-    Uuid,
-)
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Bool, Bytes, Int8, Int16, Int32, Message, String, Struct, Uuid
 
 _EarlyConsumerGroupHeartbeatRequest = Message(
     "ConsumerGroupHeartbeatRequest", 68, "request", "0", "0+",

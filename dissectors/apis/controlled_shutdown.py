@@ -5,7 +5,8 @@ The header of v0 has no client id. v2 adds the broker epoch (KIP-380).
 """
 
 from dissectors.domains import BROKER_EPOCH, ERROR_CODE
-from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, TopicName
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message
 
 ControlledShutdownRequest = Message(
     "ControlledShutdownRequest", 7, "request", "0-3", "3+",

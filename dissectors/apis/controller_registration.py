@@ -4,7 +4,8 @@ KIP-919.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, SECURITY_PROTOCOL
-from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.entities import BrokerId
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uint16, Uuid
 
 ControllerRegistrationRequest = Message(
     "ControllerRegistrationRequest", 70, "request", "0", "0+",

@@ -5,7 +5,8 @@ answer with error 89 when the mutation quota is used up (KIP-599).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Message, String, TopicName
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String
 
 CreatePartitionsRequest = Message(
     "CreatePartitionsRequest", 37, "request", "0-3", "2+",

@@ -5,7 +5,8 @@ the resulting configuration (KIP-525), v6 quota error 89 (KIP-599), v7 topic ids
 """
 
 from dissectors.domains import CONFIG_SOURCE, DURATION_MS, ERROR_CODE, TOPIC_COUNT, TOPIC_SETTING
-from dissectors.schema import Array, Bool, BrokerId, Int8, Int16, Int32, Message, String, TopicName, Uuid
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String, Uuid
 
 CreateTopicsRequest = Message(
     "CreateTopicsRequest", 19, "request", "0-7", "5+",

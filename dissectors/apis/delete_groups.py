@@ -5,7 +5,8 @@ v2 is flexible, v3 adds an error message for each group.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, GroupId, Int16, Int32, Message, String
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int16, Int32, Message, String
 
 DeleteGroupsRequest = Message(
     "DeleteGroupsRequest", 42, "request", "0-3", "2+",

@@ -4,7 +4,8 @@ Kafka Streams uses it to empty its repartition topics.
 """
 
 from dissectors.domains import DELETE_BEFORE_OFFSET, DURATION_MS, ERROR_CODE, OFFSET
-from dissectors.schema import Array, Int16, Int32, Int64, Message, TopicName
+from dissectors.entities import TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message
 
 DeleteRecordsRequest = Message(
     "DeleteRecordsRequest", 21, "request", "0-2", "2+",

@@ -5,7 +5,8 @@ offsets or a topic is deleted.
 """
 
 from dissectors.domains import ERROR_CODE
-from dissectors.schema import Array, GroupId, Int16, Int32, Message, String, Uuid
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int16, Int32, Message, String, Uuid
 
 DeleteShareGroupStateRequest = Message(
     "DeleteShareGroupStateRequest", 86, "request", "0", "0+",

@@ -5,7 +5,8 @@ name or id (KIP-516).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Int16, Int32, Message, String, TopicName, Uuid
+from dissectors.entities import TopicName
+from dissectors.schema import Array, Int16, Int32, Message, String, Uuid
 
 DeleteTopicsRequest = Message(
     "DeleteTopicsRequest", 20, "request", "0-6", "4+",

@@ -4,7 +4,8 @@ v1 can ask controllers directly (KIP-919), v2 can list fenced brokers too.
 """
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, CONTROLLER_ID, DURATION_MS, ENDPOINT_TYPE, ERROR_CODE
-from dissectors.schema import Array, Bool, BrokerId, ClusterId, Int8, Int16, Int32, Message, String
+from dissectors.entities import BrokerId, ClusterId
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String
 
 DescribeClusterRequest = Message(
     "DescribeClusterRequest", 60, "request", "0-2", "0+",

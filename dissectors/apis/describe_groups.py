@@ -6,7 +6,8 @@ Groups of the new protocol (KIP-848) are described by ConsumerGroupDescribe.
 """
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, Bytes, GroupId, Int16, Int32, Message, String
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Bool, Bytes, Int16, Int32, Message, String
 
 DescribeGroupsRequest = Message(
     "DescribeGroupsRequest", 15, "request", "0-6", "5+",

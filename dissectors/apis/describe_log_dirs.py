@@ -5,7 +5,8 @@ v5 cordoned log dirs.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, VOLUME_BYTES
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, TopicName
+from dissectors.entities import TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String
 
 DescribeLogDirsRequest = Message(
     "DescribeLogDirsRequest", 35, "request", "0-5", "2+",

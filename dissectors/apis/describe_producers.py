@@ -12,7 +12,8 @@ from dissectors.domains import (
     TIMESTAMP_MS,
     TRANSACTION_START_OFFSET,
 )
-from dissectors.schema import Array, Int16, Int32, Int64, Message, ProducerId, String, TopicName
+from dissectors.entities import ProducerId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String
 
 DescribeProducersRequest = Message(
     "DescribeProducersRequest", 61, "request", "0", "0+",

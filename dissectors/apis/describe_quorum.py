@@ -5,7 +5,8 @@ Only the leader of the quorum can answer; others give error 6.
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, OFFSET, TIMESTAMP_MS
-from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, String, TopicName, Uint16, Uuid
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uint16, Uuid
 
 DescribeQuorumRequest = Message(
     "DescribeQuorumRequest", 55, "request", "0-2", "0+",

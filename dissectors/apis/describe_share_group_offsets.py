@@ -4,7 +4,8 @@ KIP-932; used by kafka-share-groups --describe --offsets. v1 (4.2) adds the lag 
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LAG, LEADER_EPOCH, SHARE_START_OFFSET
-from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 DescribeShareGroupOffsetsRequest = Message(
     "DescribeShareGroupOffsetsRequest", 90, "request", "0-1", "0+",

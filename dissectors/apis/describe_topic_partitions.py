@@ -5,7 +5,8 @@ Unlike Metadata it has an upper limit for the answer, and it shows the eligible 
 """
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID
-from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Message, Struct, TopicName, Uuid
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Message, Struct, Uuid
 
 DescribeTopicPartitionsRequest = Message(
     "DescribeTopicPartitionsRequest", 75, "request", "0", "0+",

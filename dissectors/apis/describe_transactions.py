@@ -4,17 +4,8 @@ Goes to the transaction coordinator of each transactional id.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID, TIMESTAMP_MS
-from dissectors.schema import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    ProducerId,
-    String,
-    TopicName,
-    TransactionalId,
-)
+from dissectors.entities import ProducerId, TopicName, TransactionalId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String
 
 DescribeTransactionsRequest = Message(
     "DescribeTransactionsRequest", 65, "request", "0", "0+",

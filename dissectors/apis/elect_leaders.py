@@ -5,7 +5,8 @@ with unclean elections (KIP-460); v2 is flexible.
 """
 
 from dissectors.domains import DURATION_MS, ELECTION_TYPE, ERROR_CODE
-from dissectors.schema import Array, Int8, Int16, Int32, Message, String, TopicName
+from dissectors.entities import TopicName
+from dissectors.schema import Array, Int8, Int16, Int32, Message, String
 
 ElectLeadersRequest = Message(
     "ElectLeadersRequest", 43, "request", "0-2", "2+",

@@ -5,18 +5,8 @@ v0 of 2.7 (KRaft preview) has another layout than v0 of 2.8 and later.
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID
-from dissectors.schema import (
-    Array,
-    BrokerId,
-    ClusterId,
-    Int16,
-    Int32,
-    Message,
-    String,
-    TopicName,
-    Uint16,
-    Uuid,
-)
+from dissectors.entities import BrokerId, ClusterId, TopicName
+from dissectors.schema import Array, Int16, Int32, Message, String, Uint16, Uuid
 
 _EarlyEndQuorumEpochRequest = Message(
     "EndQuorumEpochRequest", 54, "request", "0", "none",

@@ -5,7 +5,8 @@ epoch, the answer holds the producer id and epoch for the next transaction.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID, TRANSACTION_RESULT
-from dissectors.schema import Bool, Int16, Int32, Message, ProducerId, TransactionalId
+from dissectors.entities import ProducerId, TransactionalId
+from dissectors.schema import Bool, Int16, Int32, Message
 
 EndTxnRequest = Message(
     "EndTxnRequest", 26, "request", "0-5", "3+",

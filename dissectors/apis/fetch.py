@@ -23,22 +23,8 @@ from dissectors.domains import (
     PRODUCER_ID,
     REPLICA_ID,
 )
-from dissectors.schema import (
-    Array,
-    BrokerId,
-    ClusterId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    ProducerId,
-    Records,
-    String,
-    Struct,
-    TopicName,
-    Uuid,
-)
+from dissectors.entities import BrokerId, ClusterId, ProducerId, TopicName
+from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
 
 FetchRequest = Message(
     "FetchRequest", 1, "request", "0-18", "12+",

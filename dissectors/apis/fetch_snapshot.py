@@ -5,21 +5,8 @@ v1 adds the directory id and the leader's address (KIP-853).
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID, MAX_BYTES, REPLICA_ID
-from dissectors.schema import (
-    Array,
-    BrokerId,
-    ClusterId,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Records,
-    String,
-    Struct,
-    TopicName,
-    Uint16,
-    Uuid,
-)
+from dissectors.entities import BrokerId, ClusterId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, String, Struct, Uint16, Uuid
 
 FetchSnapshotRequest = Message(
     "FetchSnapshotRequest", 59, "request", "0-1", "0+",

@@ -6,7 +6,8 @@ Error 15 = coordinator not available (yet), seen when __consumer_offsets is stil
 """
 
 from dissectors.domains import COORDINATOR_TYPE, DURATION_MS, ERROR_CODE, NODE_ID
-from dissectors.schema import Array, BrokerId, Int8, Int16, Int32, Message, String
+from dissectors.entities import BrokerId
+from dissectors.schema import Array, Int8, Int16, Int32, Message, String
 
 FindCoordinatorRequest = Message(
     "FindCoordinatorRequest", 10, "request", "0-6", "3+",

@@ -5,7 +5,8 @@ form, 82 that another member uses its instance id. v3 adds static members (KIP-3
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, GENERATION_ID
-from dissectors.schema import GroupId, Int16, Int32, Message, String
+from dissectors.entities import GroupId
+from dissectors.schema import Int16, Int32, Message, String
 
 HeartbeatRequest = Message(
     "HeartbeatRequest", 12, "request", "0-4", "4+",

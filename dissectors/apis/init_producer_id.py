@@ -6,7 +6,8 @@ v3 can raise the epoch after errors (KIP-360), v4 error 90 = fenced (KIP-588), v
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID
-from dissectors.schema import Bool, Int16, Int32, Message, ProducerId, TransactionalId
+from dissectors.entities import ProducerId, TransactionalId
+from dissectors.schema import Bool, Int16, Int32, Message
 
 InitProducerIdRequest = Message(
     "InitProducerIdRequest", 22, "request", "0-6", "2+",

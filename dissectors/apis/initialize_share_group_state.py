@@ -5,7 +5,8 @@ __share_group_state. Also sent when the offsets of a share group are altered.
 """
 
 from dissectors.domains import ERROR_CODE, SHARE_START_OFFSET
-from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 InitializeShareGroupStateRequest = Message(
     "InitializeShareGroupStateRequest", 83, "request", "0", "0+",

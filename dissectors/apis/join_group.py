@@ -8,7 +8,8 @@ Metadata bytes are read by protocol_type: consumer, connect and so on.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, GENERATION_ID
-from dissectors.schema import Array, Bool, Bytes, GroupId, Int16, Int32, Message, String
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Bool, Bytes, Int16, Int32, Message, String
 
 JoinGroupRequest = Message(
     "JoinGroupRequest", 11, "request", "0-9", "6+",

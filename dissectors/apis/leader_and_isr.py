@@ -13,19 +13,8 @@ from dissectors.domains import (
     ERROR_CODE,
     LEADER_RECOVERY_STATE,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    BrokerId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    TopicName,
-    Uuid,
-)
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 LeaderAndIsrRequest = Message(
     "LeaderAndIsrRequest", 4, "request", "0-7", "4+",

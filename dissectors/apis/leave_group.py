@@ -6,7 +6,8 @@ before it points to a session timeout.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, GroupId, Int16, Int32, Message, String
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int16, Int32, Message, String
 
 LeaveGroupRequest = Message(
     "LeaveGroupRequest", 13, "request", "0-5", "4+",

@@ -4,7 +4,8 @@ Every broker must be asked to see all groups. v4 filter by state (KIP-518), v5 b
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, GroupId, Int16, Int32, Message, String
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int16, Int32, Message, String
 
 ListGroupsRequest = Message(
     "ListGroupsRequest", 16, "request", "0-5", "3+",

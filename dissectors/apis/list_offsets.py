@@ -15,7 +15,8 @@ from dissectors.domains import (
     REPLICA_ID,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, BrokerId, Int8, Int16, Int32, Int64, Message, TopicName
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message
 
 ListOffsetsRequest = Message(
     "ListOffsetsRequest", 2, "request", "0-11", "6+",

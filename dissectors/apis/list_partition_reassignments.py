@@ -1,7 +1,8 @@
 """ListPartitionReassignments (key 46): an admin client lists running moves of replicas (KIP-455)"""
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, BrokerId, Int16, Int32, Message, String, TopicName
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Int16, Int32, Message, String
 
 ListPartitionReassignmentsRequest = Message(
     "ListPartitionReassignmentsRequest", 46, "request", "0", "0+",

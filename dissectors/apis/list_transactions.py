@@ -5,7 +5,8 @@ v1 filters by duration (KIP-994), v2 by a pattern of the id (KIP-1152).
 """
 
 from dissectors.domains import DURATION_FILTER, DURATION_MS, ERROR_CODE, PRODUCER_ID
-from dissectors.schema import Array, Int16, Int32, Int64, Message, ProducerId, String, TransactionalId
+from dissectors.entities import ProducerId, TransactionalId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String
 
 ListTransactionsRequest = Message(
     "ListTransactionsRequest", 66, "request", "0-2", "0+",

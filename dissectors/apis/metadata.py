@@ -15,7 +15,8 @@ from dissectors.domains import (
     LEADER_EPOCH,
     LEADER_ID,
 )
-from dissectors.schema import Array, Bool, BrokerId, ClusterId, Int16, Int32, Message, String, TopicName, Uuid
+from dissectors.entities import BrokerId, ClusterId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uuid
 
 MetadataRequest = Message(
     "MetadataRequest", 3, "request", "0-13", "9+",

@@ -14,7 +14,8 @@ from dissectors.domains import (
     OFFSET_RETENTION,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 OffsetCommitRequest = Message(
     "OffsetCommitRequest", 8, "request", "0-10", "8+",

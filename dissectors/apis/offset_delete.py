@@ -5,7 +5,8 @@ Never flexible: always the old headers and strings.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, GroupId, Int16, Int32, Message, TopicName
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Int16, Int32, Message
 
 OffsetDeleteRequest = Message(
     "OffsetDeleteRequest", 47, "request", "0", "none",

@@ -12,7 +12,8 @@ from dissectors.domains import (
     GENERATION_OR_MEMBER_EPOCH,
     LEADER_EPOCH,
 )
-from dissectors.schema import Array, Bool, GroupId, Int16, Int32, Int64, Message, String, TopicName, Uuid
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uuid
 
 OffsetFetchRequest = Message(
     "OffsetFetchRequest", 9, "request", "0-10", "6+",

@@ -4,7 +4,8 @@ First for followers only; consumers use it from v2 on (KIP-320). v1 returns the 
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, OFFSET, REPLICA_ID
-from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, TopicName
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Int16, Int32, Int64, Message
 
 OffsetForLeaderEpochRequest = Message(
     "OffsetForLeaderEpochRequest", 23, "request", "0-4", "4+",

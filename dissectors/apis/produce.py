@@ -8,20 +8,8 @@ Kafka 4 brokers announce v0 as minimum but only accept v3+ (KAFKA-18659).
 """
 
 from dissectors.domains import ACKS, DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID, LOG_APPEND_TIME, OFFSET
-from dissectors.schema import (
-    Array,
-    BrokerId,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Records,
-    String,
-    Struct,
-    TopicName,
-    TransactionalId,
-    Uuid,
-)
+from dissectors.entities import BrokerId, TopicName, TransactionalId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
 
 ProduceRequest = Message(
     "ProduceRequest", 0, "request", "0-13", "9+",

@@ -5,7 +5,8 @@ serve the share-partition, e.g. after a change of leader.
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, SHARE_DELIVERY_STATE, SHARE_START_OFFSET
-from dissectors.schema import Array, GroupId, Int8, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 ReadShareGroupStateRequest = Message(
     "ReadShareGroupStateRequest", 84, "request", "0", "0+",

@@ -6,7 +6,8 @@ without a new version. v1 (4.2) adds delivery_complete_count (KIP-1226).
 """
 
 from dissectors.domains import DELIVERY_COMPLETE_COUNT, ERROR_CODE, LEADER_EPOCH, SHARE_START_OFFSET
-from dissectors.schema import Array, GroupId, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 ReadShareGroupStateSummaryRequest = Message(
     "ReadShareGroupStateSummaryRequest", 87, "request", "0-1", "0+",

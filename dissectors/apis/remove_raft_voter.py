@@ -4,7 +4,8 @@ Sent by kafka-metadata-quorum remove-controller. A node that keeps running is an
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import BrokerId, ClusterId, Int16, Int32, Message, String, Uuid
+from dissectors.entities import BrokerId, ClusterId
+from dissectors.schema import Int16, Int32, Message, String, Uuid
 
 RemoveRaftVoterRequest = Message(
     "RemoveRaftVoterRequest", 81, "request", "0", "0+",

@@ -12,20 +12,8 @@ from dissectors.domains import (
     LEADER_ID,
     SHARE_SESSION_EPOCH,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    BrokerId,
-    GroupId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Struct,
-    Uuid,
-)
+from dissectors.entities import BrokerId, GroupId
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uuid
 
 ShareAcknowledgeRequest = Message(
     "ShareAcknowledgeRequest", 79, "request", "0-2", "0+",

@@ -16,21 +16,8 @@ from dissectors.domains import (
     SHARE_ACQUIRE_MODE,
     SHARE_SESSION_EPOCH,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    BrokerId,
-    GroupId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Records,
-    String,
-    Struct,
-    Uuid,
-)
+from dissectors.entities import BrokerId, GroupId
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
 
 ShareFetchRequest = Message(
     "ShareFetchRequest", 78, "request", "0-2", "0+",

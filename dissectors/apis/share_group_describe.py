@@ -4,7 +4,8 @@ v0 exists only in the early access of 3.9-4.0, v1 came with 4.1.
 """
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, DURATION_MS, ERROR_CODE, MEMBER_EPOCH_REACHED
-from dissectors.schema import Array, Bool, GroupId, Int16, Int32, Message, String, Struct, TopicName, Uuid
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Struct, Uuid
 
 ShareGroupDescribeRequest = Message(
     "ShareGroupDescribeRequest", 77, "request", "0-1", "0+",

@@ -5,7 +5,8 @@ v0 exists only in the early access of 3.9-4.0, v1 came with 4.1.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, MEMBER_EPOCH, MEMBER_EPOCH_REACHED
-from dissectors.schema import Array, GroupId, Int16, Int32, Message, String, Struct, TopicName, Uuid
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uuid
 
 ShareGroupHeartbeatRequest = Message(
     "ShareGroupHeartbeatRequest", 76, "request", "0-1", "0+",

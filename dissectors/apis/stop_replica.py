@@ -5,7 +5,8 @@ v1 broker epoch (KIP-380), v3 leader epoch and deletion by partition (KIP-570), 
 """
 
 from dissectors.domains import BROKER_EPOCH, CONTROLLER_LEADER_EPOCH, ERROR_CODE
-from dissectors.schema import Array, Bool, BrokerId, Int16, Int32, Int64, Message, TopicName
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message
 
 StopReplicaRequest = Message(
     "StopReplicaRequest", 5, "request", "0-4", "2+",

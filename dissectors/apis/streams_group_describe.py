@@ -13,20 +13,8 @@ from dissectors.domains import (
     STREAMS_TOPIC_SETTING,
     TOPOLOGY_DESCRIPTION_STATUS,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    GroupId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Struct,
-    TopicName,
-    Uint16,
-)
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16
 
 StreamsGroupDescribeRequest = Message(
     "StreamsGroupDescribeRequest", 89, "request", "0-1", "0+",

@@ -16,20 +16,8 @@ from dissectors.domains import (
     STREAMS_STATUS,
     STREAMS_TOPIC_SETTING,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    GroupId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Struct,
-    TopicName,
-    Uint16,
-)
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16
 
 StreamsGroupHeartbeatRequest = Message(
     "StreamsGroupHeartbeatRequest", 88, "request", "0-1", "0+",

@@ -6,7 +6,8 @@ It plays no part in the assignment of tasks.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, STREAMS_NODE_TYPE
-from dissectors.schema import Array, GroupId, Int8, Int16, Int32, Message, String, Struct, TopicName
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Int8, Int16, Int32, Message, String, Struct
 
 StreamsGroupTopologyDescriptionUpdateRequest = Message(
     "StreamsGroupTopologyDescriptionUpdateRequest", 93, "request", "0", "0+",

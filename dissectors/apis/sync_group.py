@@ -6,7 +6,8 @@ Error 27 = another rebalance has overtaken this one.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, GENERATION_ID
-from dissectors.schema import Array, Bytes, GroupId, Int16, Int32, Message, String
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Bytes, Int16, Int32, Message, String
 
 SyncGroupRequest = Message(
     "SyncGroupRequest", 14, "request", "0-5", "4+",

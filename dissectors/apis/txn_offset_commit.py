@@ -13,19 +13,8 @@ from dissectors.domains import (
     PRODUCER_EPOCH,
     PRODUCER_ID,
 )
-from dissectors.schema import (
-    Array,
-    GroupId,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    ProducerId,
-    String,
-    TopicName,
-    TransactionalId,
-    Uuid,
-)
+from dissectors.entities import GroupId, ProducerId, TopicName, TransactionalId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
 
 TxnOffsetCommitRequest = Message(
     "TxnOffsetCommitRequest", 28, "request", "0-6", "3+",

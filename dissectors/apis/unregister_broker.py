@@ -4,7 +4,8 @@ Meant for brokers that are gone for good; one that still runs should be stopped 
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import BrokerId, Int16, Int32, Message, String
+from dissectors.entities import BrokerId
+from dissectors.schema import Int16, Int32, Message, String
 
 UnregisterBrokerRequest = Message(
     "UnregisterBrokerRequest", 64, "request", "0", "0+",

@@ -5,7 +5,8 @@ change the voters: see RemoveRaftVoter.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
-from dissectors.schema import BrokerId, Int16, Int32, Message, String
+from dissectors.entities import BrokerId
+from dissectors.schema import Int16, Int32, Message, String
 
 UnregisterControllerRequest = Message(
     "UnregisterControllerRequest", 94, "request", "0", "0+",

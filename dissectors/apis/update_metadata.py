@@ -13,19 +13,8 @@ from dissectors.domains import (
     ERROR_CODE,
     SECURITY_PROTOCOL,
 )
-from dissectors.schema import (
-    Array,
-    Bool,
-    BrokerId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    TopicName,
-    Uuid,
-)
+from dissectors.entities import BrokerId, TopicName
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 UpdateMetadataRequest = Message(
     "UpdateMetadataRequest", 6, "request", "0-8", "6+",

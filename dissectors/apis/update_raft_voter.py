@@ -4,7 +4,8 @@ Sent between controllers only (KIP-853), when the leader's voter set differs fro
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID
-from dissectors.schema import Array, BrokerId, ClusterId, Int16, Int32, Message, String, Struct, Uint16, Uuid
+from dissectors.entities import BrokerId, ClusterId
+from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uint16, Uuid
 
 UpdateRaftVoterRequest = Message(
     "UpdateRaftVoterRequest", 82, "request", "0", "0+",

@@ -6,20 +6,8 @@ Frequent votes mean an unstable quorum or nodes that cannot reach the leader.
 """
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, NODE_ID
-from dissectors.schema import (
-    Array,
-    Bool,
-    BrokerId,
-    ClusterId,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    TopicName,
-    Uint16,
-    Uuid,
-)
+from dissectors.entities import BrokerId, ClusterId, TopicName
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uint16, Uuid
 
 VoteRequest = Message(
     "VoteRequest", 52, "request", "0-2", "0+",

@@ -11,7 +11,8 @@ from dissectors.domains import (
     SHARE_DELIVERY_STATE,
     SHARE_START_OFFSET,
 )
-from dissectors.schema import Array, GroupId, Int8, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid
 
 WriteShareGroupStateRequest = Message(
     "WriteShareGroupStateRequest", 85, "request", "0-1", "0+",

@@ -11,7 +11,8 @@ from dissectors.domains import (
     TRANSACTION_RESULT,
     TRANSACTION_VERSION,
 )
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, ProducerId, TopicName
+from dissectors.entities import ProducerId, TopicName
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message
 
 WriteTxnMarkersRequest = Message(
     "WriteTxnMarkersRequest", 27, "request", "0-2", "1+",

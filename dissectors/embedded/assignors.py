@@ -12,7 +12,8 @@ from dissectors import wire
 from dissectors.domains import GENERATION_ID
 from dissectors.embedded.layout import Layout, exact, prefixed
 from dissectors.embedded.streams_assignment import streams_assignment, streams_subscription
-from dissectors.schema import Array, Int32, Message, TopicName
+from dissectors.entities import TopicName
+from dissectors.schema import Array, Int32, Message
 
 StickyAssignorUserData = Message(
     "StickyAssignorUserData", None, "data", "0-1", "none",

@@ -19,10 +19,10 @@ from dissectors.domains import (
     TIMESTAMP_MS,
     ZK_MIGRATION_STATE,
 )
+from dissectors.entities import BrokerId, ProducerId, TopicName
 from dissectors.schema import (
     Array,
     Bool,
-    BrokerId,
     Bytes,
     Float64,
     Int8,
@@ -30,9 +30,7 @@ from dissectors.schema import (
     Int32,
     Int64,
     Message,
-    ProducerId,
     String,
-    TopicName,
     Uint16,
     Uuid,
 )

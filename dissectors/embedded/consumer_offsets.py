@@ -14,21 +14,8 @@ from dissectors.domains import (
     TIMESTAMP_MS,
     TOPOLOGY_DESCRIPTION_EPOCH,
 )
-from dissectors.schema import (
-    Array,
-    Bytes,
-    GroupId,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Struct,
-    TopicName,
-    Uint16,
-    Uuid,
-)
+from dissectors.entities import GroupId, TopicName
+from dissectors.schema import Array, Bytes, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
 
 OffsetCommitKey = Message(
     "OffsetCommitKey", 1, "data", "0-1", "none",

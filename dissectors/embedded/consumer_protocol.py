@@ -1,7 +1,8 @@
 """Subscription and assignment of classic consumer groups (``ConsumerProtocol.java``)."""
 
 from dissectors.domains import GENERATION_ID
-from dissectors.schema import Array, Bytes, Int32, Message, String, TopicName
+from dissectors.entities import TopicName
+from dissectors.schema import Array, Bytes, Int32, Message, String
 
 ConsumerProtocolSubscription = Message(
     "ConsumerProtocolSubscription", None, "data", "0-3", "none",

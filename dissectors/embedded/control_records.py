@@ -1,7 +1,8 @@
 """Values of control records: transaction markers and KRaft's own (``ControlRecordType.java``)."""
 
 from dissectors.domains import LEADER_ID, TIMESTAMP_MS
-from dissectors.schema import Array, BrokerId, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.entities import BrokerId
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
 
 EndTxnMarker = Message(
     "EndTxnMarker", None, "data", "0", "none",

@@ -6,7 +6,8 @@ from dissectors.domains import (
     REMOTE_PARTITION_DELETE_STATE,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, Bool, BrokerId, Bytes, Int8, Int32, Int64, Message, String, Struct, Uuid
+from dissectors.entities import BrokerId
+from dissectors.schema import Array, Bool, Bytes, Int8, Int32, Int64, Message, String, Struct, Uuid
 
 _RemoteLogSegmentMetadataRecordUntil35 = Message(
     "RemoteLogSegmentMetadataRecord", 0, "data", "0", "0+",

@@ -7,7 +7,8 @@ from dissectors.domains import (
     SHARE_START_OFFSET,
     TIMESTAMP_MS,
 )
-from dissectors.schema import Array, GroupId, Int8, Int16, Int32, Int64, Message, Uint16, Uuid
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, Uint16, Uuid
 
 ShareSnapshotKey = Message(
     "ShareSnapshotKey", 0, "data", "0", "none",

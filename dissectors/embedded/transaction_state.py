@@ -8,17 +8,8 @@ from dissectors.domains import (
     TRANSACTION_STATUS,
     TRANSACTION_VERSION,
 )
-from dissectors.schema import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    ProducerId,
-    TopicName,
-    TransactionalId,
-)
+from dissectors.entities import ProducerId, TopicName, TransactionalId
+from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message
 
 TransactionLogKey = Message(
     "TransactionLogKey", 0, "data", "0", "none",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dissectors.budget import Budget, LimitReached, limit
+from dissectors.budget import IN_FORCE, Budget, LimitReached
 from dissectors.errors import DecodeError
 from dissectors.records.spans import Cursor, walk_record
 from dissectors.records.varint import read_varint
@@ -74,7 +74,7 @@ def decode_records(
 
 def most_records(budget: Budget) -> tuple[int, str]:
     """Return how many records may be decoded from the next batch, and the name of the limit that says so."""
-    left, alone = budget.left("message_records"), limit("batch_records")
+    left, alone = budget.left("message_records"), IN_FORCE["batch_records"]
     return (left, "message_records") if left <= alone else (alone, "batch_records")
 
 

@@ -121,7 +121,7 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
             break
         found.batches.append(Batch(data, pos, end, magic))
         pos = end
-    if budget is not None:
+    if budget is not None and found.batches:
         budget.spend("message_objects", OBJECTS_PER_BATCH * len(found.batches))
     return found
 

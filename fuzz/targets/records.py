@@ -140,7 +140,7 @@ def below(span: Span) -> None:
     if span.buffer is None:
         spans_inside(span.children, span.start, span.end)
     else:
-        check(len(span.buffer) <= LIMITS["batch_bytes"], "decompressed", len(span.buffer))
+        check(len(span.buffer) <= limit("batch_bytes"), "decompressed", len(span.buffer))
         spans_inside(span.children, 0, len(span.buffer))
 
 

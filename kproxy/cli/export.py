@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC
-from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -23,7 +22,7 @@ from kproxy.cli.common import (
     read_capture,
     with_progress,
 )
-from kproxy.cli.filtering import FILTER
+from kproxy.cli.filtering import FILTER, undecided_notes
 from kproxy.cli.options import reading_options, time_options
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.printing import echo
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.export.columns import Column
     from kproxy.cli.selecting import Int64s
+
+_EXCHANGES = ""  # no limit is called so
 
 
 @click.command(short_help="Write chosen exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.")
@@ -192,6 +193,7 @@ class Export:
         self.scrub = scrub
         self.synthetic = synthetic
         self.exchanges = 0
+        self.beyond: Counter[str] = Counter()
         self.clean = True
         self._check(payload, columns)
         self.columns = self._columns(columns)
@@ -244,7 +246,9 @@ class Export:
                 self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
             )
             notes = [*notes_of(capture), *self._write(capture, file)]
-        self.clean = bool(self.exchanges) and not unreadable(capture) and not capture.faults
+        undecided = self.selecting.wanted is not None and self.selecting.wanted.undecided
+        beyond = self.beyond or undecided or capture.faults
+        self.clean = bool(self.exchanges) and not (unreadable(capture) or beyond)
         if not self.exchanges:
             notes.append("no exchange was selected")
         for note in notes:
@@ -277,8 +281,11 @@ class Export:
             self._write_json(reader, indexes, file)
         else:
             layout = Layout(self.format, self.columns, steps=self.steps)
-            self.exchanges = write_exchanges(capture, _read(reader, indexes), file, layout)
-        return []
+            counted: Counter[str] = Counter()
+            read = _counting(_read(reader, indexes), counted)
+            self.exchanges = write_exchanges(capture, read, file, layout)
+            self._count(counted - Counter({_EXCHANGES: counted[_EXCHANGES]}))
+        return [*undecided_notes(self.selecting.wanted), *_beyond_notes(self.beyond)]
 
     def _write_packets(self, capture: Capture, indexes: Int64s, file: BinaryIO) -> list[str]:
         rows = capture.table.order()[indexes]
@@ -297,15 +304,41 @@ class Export:
         """Write exchanges that as many processes decode as there are processors."""
         from captures.exchanges.parallel import in_parallel
 
-        with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
-            for lines, count in with_progress(shares, lambda _: self.exchanges, len(indexes), "writing"):
+        with closing(in_parallel(reader, indexes, self._json_share)) as shares:
+            for lines, counted in with_progress(shares, lambda _: self.exchanges, len(indexes), "writing"):
                 file.write(lines)
-                self.exchanges += count
+                self._count(counted)
 
-    def _json_share(self, capture: Capture, exchanges: Iterable[Exchange]) -> tuple[bytes, int]:
-        lines = BytesIO()
-        count = write_exchanges(capture, exchanges, lines, Layout("json", text=self.text))
-        return lines.getvalue(), count
+    def _json_share(self, exchanges: Iterable[Exchange]) -> Iterator[tuple[bytes | bytearray, Counter[str]]]:
+        """Yield some exchanges as JSON lines, and at last what was counted."""
+        from captures.export.jsonlines import json_pieces
+
+        counted: Counter[str] = Counter()
+        for lines in json_pieces(_counting(exchanges, counted), text=self.text):
+            yield lines, Counter()
+        yield b"", counted
+
+    def _count(self, counted: Counter[str]) -> None:
+        """Take in how many exchanges there were, and by the names of limits how many are partly beyond them."""
+        self.exchanges += counted.pop(_EXCHANGES, 0)
+        self.beyond += counted
+
+
+def _counting(exchanges: Iterable[Exchange], counted: Counter[str]) -> Iterator[Exchange]:
+    for exchange in exchanges:
+        counted[_EXCHANGES] += 1
+        for name in exchange.limits:
+            counted[name] += 1
+        yield exchange
+
+
+def _beyond_notes(beyond: Counter[str]) -> list[str]:
+    from dissectors.budget import shown
+
+    return [
+        f"what is beyond the limit {shown(name)} is missing in {count:,} exchange{'s' if count > 1 else ''}"
+        for name, count in sorted(beyond.items())
+    ]
 
 
 def _read(reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:

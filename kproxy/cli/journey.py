@@ -91,6 +91,7 @@ class JourneyCommand:
         """Read the capture, and tell what was sought."""
         from captures.analysis.journey import JourneyResult, Journeys
         from captures.exchanges import ExchangeReader
+        from dissectors.budget import shown
 
         capture = self.reading.capture()
         reader = ExchangeReader(capture, annotate=False, gist=False)
@@ -98,7 +99,12 @@ class JourneyCommand:
         journeys = Journeys(self.sought, reader.knowledge.topic_name, capture.table)
         for _ in with_progress(journeys.read(reader), lambda done: done, len(reader), "following records"):
             pass
-        self.clean = conclude_unread(capture)
+        self.clean = conclude_unread(capture) and not journeys.beyond
+        for name, count in sorted(journeys.beyond.items()):
+            echo(
+                f"kproxy: records beyond the limit {shown(name)} were not looked at, in {count:,} batches",
+                err=True,
+            )
         most = None if self.show_all else _JOURNEYS
         nothing = JourneyResult(self.sought, [], 0, None, {})
         result = capture.faults.made(lambda: journeys.result(most), "telling the way of records", nothing)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -200,18 +199,23 @@ class Reading:
         with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
             for lines, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
                 out.write(lines)
-                tally.merge(counted)
+                if counted is not None:
+                    tally.merge(counted)
         if self.write is not None:
             self._shown = [reader.row(index) for index in indexes.tolist()]
 
-    def _json_share(self, capture: Capture, exchanges: Iterable[Exchange]) -> tuple[bytes, Tally]:
-        """Return some exchanges as JSON lines, and what was counted."""
-        from captures.export.jsonlines import write_json_lines
+    def _json_share(
+        self, capture: Capture, exchanges: Iterable[Exchange]
+    ) -> Iterator[tuple[bytes | bytearray, Tally | None]]:
+        """Yield some exchanges as JSON lines, and at last what was counted."""
+        from captures.export.jsonlines import json_pieces
         from kproxy.cli.summary import Tally
 
-        lines, tally = BytesIO(), Tally()
-        write_json_lines(tally.counting(exchanges), lines, text=self.showing.text, faults=capture.faults)
-        return lines.getvalue(), tally
+        tally = Tally()
+        counted = tally.counting(exchanges)
+        for lines in json_pieces(counted, text=self.showing.text, faults=capture.faults):
+            yield lines, None
+        yield b"", tally
 
     def _print_one(self, capture: Capture, number: int) -> None:
         from kproxy.cli.lines import Lines

@@ -17,12 +17,14 @@ from kproxy.cli.common import (
     read_to_the_end,
     with_progress,
 )
+from kproxy.cli.filtering import undecided_notes
 from kproxy.cli.printing import echo
 from kproxy.cli.times import resolve
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.faults import Faults
+    from captures.filters import Filter
     from kproxy.cli.summary import Tally
 
 
@@ -154,15 +156,19 @@ def conclude_unread(capture: Capture) -> bool:
     return clean
 
 
-def conclude(capture: Capture, tally: Tally, *, told: bool = False) -> bool:
+def conclude(capture: Capture, tally: Tally, *, told: bool = False, wanted: Filter | None = None) -> bool:
     """Say on standard error what there is to say of a reading; return whether all was read and decoded.
 
     If it was not, the closing line of ``kproxy read`` tells how much, as the exit code alone would be a riddle.
 
     :param told: whether the closing line stands on standard output anyway
+    :param wanted: the filter; of how many exchanges a limit left it undecided is told, too
     """
     tell_notes(capture)
+    undecided = undecided_notes(wanted)
+    for note in undecided:
+        echo(f"kproxy: {note}", err=True)
     clean = tally.clean(capture)
     if not clean and not told:
         echo(f"kproxy: {tally.sentence(capture)}", err=True)
-    return clean
+    return clean and not undecided

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from datetime import UTC
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from captures.faults import Faults
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, early_ends
 from kproxy.cli.options import utc_option
 from kproxy.cli.output import refuse_to_overwrite, replacing
 from kproxy.cli.printing import echo
+
+if TYPE_CHECKING:
+    from captures.faults import Faults
 
 _NAME = "report.html"
 _BEGINNING = 4096
@@ -44,6 +47,8 @@ def report(folder: Path, output: str | None, title: str | None, opened: bool, fo
     wanted = str(folder / _NAME) if output is None else output
     refuse_to_overwrite(wanted, (), force=force or _is_report(wanted))
     with early_ends(lambda _: f"{wanted} could not be written"):
+        from captures.faults import Faults
+
         faults = Faults()
         text = _page(folder, title, faults, utc=utc)
         with replacing(wanted) as file:

@@ -147,7 +147,7 @@ class Stats:
             tell_notes(capture)
         else:
             self._add(capture, connections, tally)
-            self.clean = conclude(capture, tally, told=not self.as_json)
+            self.clean = conclude(capture, tally, told=not self.as_json, wanted=self.selecting.wanted)
         rows = self._connection_rows(capture, connections)
         if self.as_json:
             self._print_json(capture, tally, rows)

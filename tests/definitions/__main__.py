@@ -40,10 +40,11 @@ def main(release: str | None, source: Path | None, write: bool, rebuild: bool) -
             return
         assert release is not None
         found = from_folder(release, source) if source else from_jars(release)
-    except CannotRun as why:
+        code = _compare(found, write=write)
+    except (CannotRun, ValueError) as why:
         click.echo(f"{release or 'rebuild'}: {why}", err=True)
         sys.exit(2)
-    sys.exit(_compare(found, write=write))
+    sys.exit(code)
 
 
 def _rebuild() -> None:

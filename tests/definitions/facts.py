@@ -1,4 +1,4 @@
-"""The facts file: what all releases of Kafka together say of messages and errors.
+"""The facts: what all releases of Kafka together say of messages and errors.
 
 Messages are kept as declarations, one line for a field, so that a new version of a message shows as few changed
 lines. ``+`` stands for "up to the newest version", and a field without versions is in all versions of what holds it::
@@ -27,6 +27,7 @@ from tests.definitions.sources import Definitions
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "definitions"
 
 _HEAD = "# Made by python -m tests.definitions: see CONTRIBUTING.md. Releases read:"
+_SERVED_COLUMNS = ("api_key", "version", "since", "unstable_in")
 _ERROR_COLUMNS = ("code", "name", "retriable", "since", "former_names")
 _HERE = "the facts"
 
@@ -72,11 +73,29 @@ class Error:
 
 
 @dataclass
+class Served:
+    """Since when brokers know a version of a request.
+
+    :ivar since: the first release that has the version, of those read with definitions (2.2 and later)
+    :ivar unstable: releases in which it is served only with ``unstable.api.versions.enable``
+    """
+
+    since: str
+    unstable: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Facts:
-    """All facts, and the releases they were read from, oldest first."""
+    """All facts.
+
+    :ivar releases: those that the facts were read from, oldest first
+    :ivar served: by API key and version
+    :ivar errors: by code
+    """
 
     releases: list[str] = field(default_factory=list)
     messages: dict[Identity, Message] = field(default_factory=dict)
+    served: dict[tuple[int, int], Served] = field(default_factory=dict)
     errors: dict[int, Error] = field(default_factory=dict)
 
     def of_kind(self, *kinds: str) -> list[Message]:
@@ -137,7 +156,12 @@ class Facts:
         return said
 
     def add(self, found: Definitions) -> None:
-        """Add a release that is newer than those read so far: what it says goes before what they said."""
+        """Add a release: what it says goes before what older ones said.
+
+        :raises ValueError: if the facts have a newer one
+        """
+        if self.releases and _release(found.release) < _release(self.releases[-1]):
+            raise ValueError(f"the facts have {self.releases[-1]}, and {found.release} is older")
         for definition in found.messages:
             theirs = _message(definition)
             if not theirs.layouts:
@@ -151,10 +175,19 @@ class Facts:
                     known[-1] = layout
                 else:
                     known[-1:] = [replace(former, before=found.release), layout]
+            if theirs.kind == "request" and theirs.key is not None:
+                is_unstable = bool(definition.get("latestVersionUnstable"))
+                self._add_served(theirs.key, sorted(theirs.layouts), found.release, is_unstable=is_unstable)
         for code, error in found.errors.items():
             self._add_error(code, error.name, error.retriable, found.release)
         if found.release not in self.releases:
             self.releases.append(found.release)
+
+    def _add_served(self, key: int, versions: Sequence[int], release: str, *, is_unstable: bool) -> None:
+        for version in versions:
+            known = self.served.setdefault((key, version), Served(release))
+        if is_unstable and release not in known.unstable:
+            known.unstable.append(release)
 
     def _add_error(self, code: int, name: str, retriable: bool, release: str) -> None:
         known = self.errors.setdefault(code, Error(code, name, retriable, release))
@@ -169,12 +202,17 @@ class Facts:
         for message in sorted(self.messages.values(), key=_place):
             lines += ["", *_declarations(message)]
         (folder / "messages.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        with (folder / "errors.tsv").open("w", encoding="utf-8", newline="") as file:
-            rows = csv.writer(file, delimiter="\t", lineterminator="\n")
-            rows.writerow(_ERROR_COLUMNS)
-            for _, error in sorted(self.errors.items()):
-                names = " ".join(error.former_names)
-                rows.writerow((error.code, error.name, str(error.retriable).lower(), error.since, names))
+        served = [
+            (key, version, each.since, " ".join(each.unstable))
+            for (key, version), each in sorted(self.served.items())
+        ]
+        errors = [
+            (code, each.name, str(each.retriable).lower(), each.since, " ".join(each.former_names))
+            for code, each in sorted(self.errors.items())
+        ]
+        for name, rows in (("served", [_SERVED_COLUMNS, *served]), ("errors", [_ERROR_COLUMNS, *errors])):
+            with (folder / f"{name}.tsv").open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file, delimiter="\t", lineterminator="\n").writerows(rows)
 
 
 def read(folder: Path = FOLDER) -> Facts:
@@ -191,12 +229,18 @@ def read(folder: Path = FOLDER) -> Facts:
         if known is not message:
             for version, layouts in message.layouts.items():
                 known.layouts.setdefault(version, []).extend(layouts)
-    with (folder / "errors.tsv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            code = int(row["code"])
-            names = row["former_names"].split()
-            facts.errors[code] = Error(code, row["name"], row["retriable"] == "true", row["since"], names)
+    for row in _rows(folder / "served.tsv"):
+        place = int(row["api_key"]), int(row["version"])
+        facts.served[place] = Served(row["since"], row["unstable_in"].split())
+    for row in _rows(folder / "errors.tsv"):
+        code, names = int(row["code"]), row["former_names"].split()
+        facts.errors[code] = Error(code, row["name"], row["retriable"] == "true", row["since"], names)
     return facts
+
+
+def _rows(file: Path) -> Iterator[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        yield from csv.DictReader(lines, delimiter="\t")
 
 
 @cache
@@ -327,7 +371,7 @@ def _lines(by_version: Mapping[int, tuple[Field, ...]], last: int, indent: str) 
         words += _attribute("classic", found, [v for v, each in found.items() if each.classic], last)
         words += [f"entity={newest.entity}"] if newest.entity else []
         values = ",".join(f"{value}:{name}" for value, name in newest.values)
-        words += [f"values={values.replace(' ', '_')}"] if values else []
+        words += [f"values={values.replace(' ', '.')}"] if values else []
         yield indent + " ".join(words)
         yield from _lines({version: each.fields for version, each in found.items()}, last, indent + "  ")
 
@@ -395,7 +439,7 @@ def _parse_field(line: str, inner: Sequence[str], indent: str, into: dict[int, l
                 version in nullable,
                 int(tag) if version in with_tag else None,
                 attributes.get("entity", ""),
-                tuple((int(value), text.replace("_", " ")) for value, text in listed),
+                tuple((int(value), text.replace(".", " ")) for value, text in listed),
                 version in classic,
                 fields[version],
             )

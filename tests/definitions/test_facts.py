@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.definitions import facts
 from tests.definitions.__main__ import main
 from tests.definitions.declared import drift
-from tests.definitions.facts import FOLDER, Facts
+from tests.definitions.facts import FOLDER, Facts, Served
 from tests.definitions.layouts import Field, Layout, expand, flat
 from tests.definitions.sources import CannotRun, Definitions, KafkaError, definition, from_folder
 
@@ -25,7 +25,7 @@ FIND = """// comment, with a "quoted" word
   "commonStructs": [{"name": "Place", "versions": "2+", "fields": [
     {"name": "Index", "type": "int32", "versions": "0+"}]}],
   "fields": [
-    {"name": "Kinds", "type": "[]int8", "versions": "0+", "about": "One of 0:Gap, 1:Full // stop"},
+    {"name": "Kinds", "type": "[]int8", "versions": "0+", "about": "One of 0:NOT_SO, 1:Quite full // stop"},
     {"name": "Topics", "type": "[]Topic", "versions": "0-2", "nullableVersions": "2+", "fields": [
       {"name": "Name", "type": "string", "versions": "0+", "entityType": "topicName"}]},
     {"name": "Again", "type": "Topic", "versions": "1"},
@@ -69,7 +69,7 @@ def test_the_facts_are_written_as_they_are_read(tmp_path: Path) -> None:
 def test_versions_are_resolved() -> None:
     message = definition(FIND)
     name = Field("Name", "string", entity="topicName")
-    kinds = Field("Kinds", "int8", array=True, values=((0, "Gap"), (1, "Full")))
+    kinds = Field("Kinds", "int8", array=True, values=((0, "NOT_SO"), (1, "Quite full")))
     assert expand(message, 1) == Layout(
         flexible=False,
         fields=(
@@ -104,7 +104,7 @@ def test_a_release_is_added_and_read_back(found: Definitions, tmp_path: Path) ->
     known.add(found)
     assert known.differences(found) == []
     known.write(tmp_path)
-    assert "request 200 FindRequest 1-3 flexible=3+\n  Kinds []int8 values=0:Gap,1:Full\n" in (
+    assert "request 200 FindRequest 1-3 flexible=3+\n  Kinds []int8 values=0:NOT_SO,1:Quite.full\n" in (
         tmp_path / "messages.txt"
     ).read_text(encoding="utf-8")
     again = facts.read(tmp_path)
@@ -120,7 +120,7 @@ def test_what_a_later_release_brings(found: Definitions, tmp_path: Path) -> None
         {"name": "More", "type": "int64", "versions": "4+"},
         {"name": "Why", "type": "string", "versions": "4+", "taggedVersions": "4+", "tag": 2},
     ]
-    later = changed(validVersions="2-4", name="SeekRequest", fields=fields)
+    later = changed(validVersions="2-4", latestVersionUnstable=True, name="SeekRequest", fields=fields)
     later.errors = {1: KafkaError(1, "LATE", retriable=True), 3: KafkaError(3, "NEW", retriable=False)}
     assert known.differences(later) == [
         "FindRequest is now called SeekRequest",
@@ -134,6 +134,7 @@ def test_what_a_later_release_brings(found: Definitions, tmp_path: Path) -> None
     known.write(tmp_path)
     message = facts.read(tmp_path).messages["request", 200]
     assert (message.name, list(message.layouts)) == ("SeekRequest", [1, 2, 3, 4])  # v1 stays known
+    assert [known.served[200, version] for version in (1, 4)] == [Served("5.0.0"), Served("5.1.0", ["5.1.0"])]
     assert known.errors[1] == facts.Error(1, "LATE", True, "5.0.0", ["SLOW"])
 
 
@@ -163,6 +164,15 @@ def test_what_does_not_change_the_bytes_replaces_what_was_known(found: Definitio
     known.add(later)
     assert [len(layouts) for layouts in known.messages["request", 200].layouts.values()] == [1, 1, 1]
     assert known.messages["request", 200].layouts[1][0].fields[0].name == "Sorts"
+
+
+def test_releases_are_added_in_their_order(found: Definitions) -> None:
+    known = Facts()
+    known.add(found)
+    known.add(found)
+    assert known.releases == ["5.0.0"]
+    with pytest.raises(ValueError, match=r"the facts have 5.0.0, and 4.10.1 is older"):
+        known.add(Definitions("4.10.1"))
 
 
 def test_a_removed_message_stays_known(found: Definitions) -> None:
@@ -259,7 +269,8 @@ def test_drift_is_seen(name: str, tmp_path: Path) -> None:
     text = (FOLDER / "messages.txt").read_text(encoding="utf-8")
     assert plant(text) != text
     (tmp_path / "messages.txt").write_text(plant(text), encoding="utf-8")
-    (tmp_path / "errors.tsv").write_bytes((FOLDER / "errors.tsv").read_bytes())
+    for table in FOLDER.glob("*.tsv"):
+        (tmp_path / table.name).write_bytes(table.read_bytes())
     fetch = facts.read(tmp_path).messages["request", 1]
     assert drift(fetch)[0].startswith(sentence)
     assert drift(facts.kept().messages["request", 1]) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import pytest
 
 from dissectors import budget
 from dissectors.budget import LIMITS, Budget, LimitReached, LimitSettingError, configure, limit
+from dissectors.errors import DecodeError
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +65,33 @@ def test_processes_inherit_limits() -> None:
     code = "from dissectors.budget import limit; print(limit('message_records'), limit('batch_records'))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "5 1000000\n"
+
+
+def test_a_wrong_environment_ends_no_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import dissectors.budget as b; print(b.limit('message_records'))"
+    environment = {**os.environ, budget.ENVIRONMENT: "message_records=lots"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "1000000\n"
+    monkeypatch.setenv(budget.ENVIRONMENT, "message_records=lots")
+    with pytest.raises(LimitSettingError, match="'lots' is no number"):
+        budget.from_environment()
+
+
+def test_limits_are_changed_for_a_while() -> None:
+    with budget.changed(batch_bytes=3):
+        assert limit("batch_bytes") == 3
+    assert limit("batch_bytes") == LIMITS["batch_bytes"].default
+
+
+def test_an_error_stays_what_it_is_as_it_is_handed_out() -> None:
+    reached = LimitReached("batch_bytes", "decompressing").moved(7, "records")
+    assert (budget.limit_of(reached), reached.offset, reached.field_path) == ("batch_bytes", 7, "records")
+    assert budget.limit_of(DecodeError("else")) == ""
+
+
+def test_every_limit_is_in_the_reference() -> None:
+    lines = budget.reference().splitlines()
+    assert [line.split("`")[1] for line in lines[2:]] == list(LIMITS)
+    assert "| `batch_bytes` | 128 MiB | batch |" in budget.reference()

@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api
+from dissectors.budget import LimitReached
+from dissectors.budget import changed as limits
 from dissectors.frames import DECOMPRESSED, Body, decode_request, decode_response, trace_body
 from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from dissectors.knowledge import Knowledge
 from dissectors.records import Codec, Record, build_batch
 
 
@@ -182,3 +186,84 @@ def test_records_are_traced_up_to_a_number_of_all_in_the_frame() -> None:
 def test_nothing_raises_on_any_bytes(data: bytes, key: int, version: int) -> None:
     for body, side in ((decode_request(data), "request"), (decode_response(data, key, version), "response")):
         assert all(end <= 4 + len(data) for _, end in _leaves(body, side))
+
+
+TOPICS = {"brokers": [], "topics": [{"error_code": 0, "name": "t", "partitions": []}] * 40}
+
+
+def test_a_body_with_too_many_fields_stays_bytes() -> None:
+    payload = response(3, 0, TOPICS)
+    with limits(message_objects=119):  # three fields in each topic
+        body = decode_response(payload, 3, 0)
+        (problem,) = body.problems
+        assert (body.value, body.version, body.beyond_limit) == (None, None, True)
+        assert problem.limit == "message_objects"
+        assert (
+            problem.reason
+            == "120 more fields and elements would go over the limit message_objects (119 objects)"
+        )
+        root = trace_body(body, response=True)
+        assert [part.name for part in root.children or ()] == ["size", "header", "undecoded"]
+    with limits(message_objects=120):
+        assert decode_response(payload, 3, 0).problems == []
+
+
+def test_what_an_array_announces_costs_nothing() -> None:
+    """The bytes end long before: that is told, whatever the array announced."""
+    payload = response(3, 0, TOPICS)
+    lying = payload[:8] + (1 << 30).to_bytes(4) + payload[12:]
+    with limits(message_objects=1000):
+        body = decode_response(lying, 3, 0)
+    assert not body.beyond_limit
+    assert body.value is not None
+    assert len(body.value["topics"]) == 41
+    assert "the bytes end" in body.problems[0].reason
+
+
+def test_tracing_ends_at_the_limit_too() -> None:
+    con = api(3).response[0]
+    payload = con.build(TOPICS)
+    with limits(message_objects=119):
+        traced = con.trace(payload)
+    assert isinstance(traced.error, LimitReached)
+    assert (traced.error.field_path, traced.end) == ("topics", 8)
+    assert con.trace(payload).error is None
+
+
+@pytest.mark.parametrize("version", [0, 9, 12])
+def test_counted_decoding_gives_the_same(version: int) -> None:
+    message = api(3).response[version]
+    topics = [
+        {"error_code": at, "name": f"t{at}", "partitions": [{"replica_nodes": [1, 2]}]} for at in range(9)
+    ]
+    payload = message.build({"topics": topics})
+    expected = message.decode(payload)
+    with limits(message_objects=len(payload) - 1):
+        assert message.decode(payload) == expected
+        assert message.parse(payload) == expected[0]
+
+
+def test_batches_of_one_message_share_its_budget() -> None:
+    batch = build_batch([Record(0, 0, b"k", b"v")] * 10, codec=Codec.ZSTD)
+    partitions = [{"index": at, "records": batch * 2} for at in range(2)]
+    body = decode_request(
+        request(
+            0, 3, {"acks": 1, "timeout_ms": 1, "topic_data": [{"name": "t", "partition_data": partitions}]}
+        )
+    )
+    out = Annotations()
+    with limits(message_records=15):
+        Annotator(Knowledge()).annotate(body, "request", out)
+    shown = [part["records"] for part in body.value["topic_data"][0]["partition_data"]]
+    assert [[(each["count"], len(each["records"])) for each in part] for part in shown] == [
+        [(10, 10), (10, 5)],
+        [(10, 0), (10, 0)],
+    ]
+    assert [(problem.path, problem.limit) for _, problem in out.problems] == [
+        ("topic_data[0].partition_data[0].records", "message_records"),
+        ("topic_data[0].partition_data[1].records", "message_records"),
+    ]
+    assert (
+        "the next of 10 would go over the limit message_records (15 records); 1 more batches are beyond it"
+        in (out.problems[1][1].reason)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -176,6 +177,11 @@ class Journeys:
         self._deliveries = Deliveries(sought, names, self._ledger, self._finds)
         self._committing = Committing(sought, names, self._ledger)
         self._transactions = Transactions()
+
+    @property
+    def beyond(self) -> Counter[str]:
+        """By the name of a limit, how many batches were not looked through to their end because of it."""
+        return self._finds.beyond
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange, of whichever API."""

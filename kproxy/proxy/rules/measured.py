@@ -71,11 +71,16 @@ class MeasuredRecords:
         key = id(field), records
         if key not in self._read:
             if id(field) not in self._measured:
-                if _entries(field) > self._budget.left("message_records"):
-                    raise LimitReached("rule_records", "the batches of this frame")
+                self._spend("message_records", _entries(field), "the batches of this frame")
+                self._spend("message_bytes", len(field), "the batches of this frame")
                 self._measured.add(id(field))
             self._read[key] = self._records(field) if records else shown_headers(field)
         return self._read[key]
+
+    def _spend(self, name: str, amount: int, what: str) -> None:
+        if amount > self._budget.left(name):
+            raise LimitReached(_OF_RULES[name], what)
+        self._budget.spend(name, amount)
 
     def _records(self, field: bytes) -> list[dict[str, Any]]:
         reached: list[LimitReached] = []

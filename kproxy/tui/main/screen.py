@@ -103,6 +103,7 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
     def _tick(self) -> None:
         self._ticks += 1
         session = self.session
+        session.tell_faults()  # those that lines and searches have brought out meanwhile
         status, seen = session.status, self._published()
         # a file is read the sooner the less is drawn meanwhile
         waits = not (session.live or status.finished) and self._ticks % _LOADING_TICKS

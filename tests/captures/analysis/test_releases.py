@@ -13,6 +13,8 @@ import pytest
 from captures.analysis.compat import NEEDS
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.releases import (
+    _SERVED,
+    _UNSTABLE,
     LINES,
     TELEMETRY,
     BrokerRelease,
@@ -25,6 +27,7 @@ from captures.analysis.version_matrix import Range
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.exchanges.projected import ProjectedExchanges
 from dissectors.apis import NAMES, version_limits
+from tests.definitions import facts
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -108,6 +111,29 @@ def test_the_newest_line_has_the_newest_version_of_every_api_that_it_has() -> No
     }
     # what no broker offers: ZooKeeper's APIs, and those of controllers
     assert set(limits) - set(newest.apis) == {*range(4, 8), 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82}
+
+
+def test_versions_are_served_since_kafkas_definitions_have_them() -> None:
+    """The definitions begin with 2.2, so what it has may be older."""
+    known = facts.kept().served
+    ours = {(key, version): line for key, lines in _SERVED.items() for version, line in enumerate(lines)}
+    assert ours.keys() == known.keys()
+    oldest = line_of("2.2.0")
+    assert {place: max(line, oldest) for place, line in ours.items()} == {
+        place: line_of(served.since) for place, served in known.items()
+    }
+
+
+def test_versions_are_unstable_where_kafkas_definitions_say_so() -> None:
+    known = {
+        place: {line_of(release) for release in served.unstable}
+        for place, served in facts.kept().served.items()
+        if served.unstable
+    }
+    assert {
+        place: {line for line in LINES if line_of(first) <= line <= (line_of(last) if last else LINES[-1])}
+        for place, (first, last) in _UNSTABLE.items()
+    } == known
 
 
 def test_versions_only_grow_until_4_0() -> None:

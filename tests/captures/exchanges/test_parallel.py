@@ -42,8 +42,8 @@ def lines(exchanges: Iterable[Exchange]) -> list[bytes]:
     return [msgspec.json.encode(exchange.to_json()) for exchange in exchanges]
 
 
-def with_process(exchanges: Iterable[Exchange]) -> tuple[int, list[bytes]]:
-    return os.getpid(), lines(exchanges)
+def with_process(exchanges: Iterable[Exchange]) -> list[tuple[int, list[bytes]]]:
+    return [(os.getpid(), lines(exchanges))]
 
 
 def test_the_same_exchanges_in_the_same_order(reader: ExchangeReader) -> None:
@@ -58,7 +58,7 @@ def test_chosen_exchanges(reader: ExchangeReader) -> None:
     expected = lines(ExchangeReader(reader.capture))
     chosen = every(reader)[5::3]
     shares = list(in_parallel(reader, chosen, lines, jobs=2))
-    assert [line for share in shares for line in share] == [expected[index] for index in chosen]
+    assert shares == [expected[index] for index in chosen]
 
 
 def test_little_work_and_one_processor_stay_in_this_process(reader: ExchangeReader) -> None:
@@ -94,3 +94,14 @@ def test_who_has_seen_enough_leaves_no_processes(reader: ExchangeReader) -> None
     assert len(active_children()) == 2
     shares.close()
     assert not active_children()
+
+
+def one_by_one(exchanges: Iterable[Exchange]) -> Iterable[bytes]:
+    for exchange in exchanges:
+        yield msgspec.json.encode(exchange.number)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_pieces_of_a_share_come_one_after_the_other(reader: ExchangeReader, jobs: int) -> None:
+    pieces = list(in_parallel(reader, every(reader), one_by_one, jobs=jobs))
+    assert pieces == [b"%d" % (at + 1) for at in range(len(reader))]

@@ -14,6 +14,7 @@ from captures.exchanges import ExchangeTable, Flag
 from captures.filters import Context, TableColumns, compile_filter
 from captures.filters.fields import FIELDS, Kind
 from captures.meaning import topics_in
+from tests.captures.analysis import kit
 
 TOPIC, GROUP = "r2-java_eager_range", "gr2-java_eager_range"
 MS = 1_000_000
@@ -436,3 +437,13 @@ def test_every_topic_of_a_fetch_is_found(rebalance):
         if x.api == "Fetch":
             assert topics_in(1, x.request.version, x.request.value, rebalance.context.names).keys() <= {TOPIC}
             assert not wanted.match(x, rebalance.context)
+
+
+def test_whatever_names_a_producer_or_topic_is_found():
+    asked = kit.exchange(66, 2, request={"producer_id_filters": (4711,)}, response={})
+    nodes = [{"name": "SINK-1", "sink_topic": "orders"}]
+    described = kit.exchange(93, 0, request={"topology_description": {"subtopologies": [{"nodes": nodes}]}})
+    assert compile_filter("producer_id == 4711").match(asked)
+    assert not compile_filter("producer_id == 4712").match(asked)
+    assert compile_filter("topic == orders").match(described)
+    assert not compile_filter("topic == SINK-1").match(described)

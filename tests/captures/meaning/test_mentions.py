@@ -116,6 +116,25 @@ TOPICS: list[tuple[str, int, Side, dict[str, Any], dict[str, list[int]]]] = [
         },
         {"a": []},
     ),
+    (
+        "StreamsGroupTopologyDescriptionUpdate",
+        0,
+        "request",
+        {
+            "topology_description": {
+                "subtopologies": [
+                    {
+                        "nodes": [
+                            {"name": "SOURCE-0", "source_topics": ["a"]},
+                            {"name": "SINK-1", "sink_topic": "b"},
+                        ]
+                    }
+                ],
+                "global_stores": [{"source": {"source_topics": ["c"]}, "processor": {"sink_topic": None}}],
+            }
+        },
+        {"a": [], "b": [], "c": []},
+    ),
     ("UpdateFeatures", 1, "request", {"feature_updates": [{"feature": "metadata.version"}]}, {}),
     ("ApiVersions", 3, "response", {"supported_features": [{"name": "metadata.version"}]}, {}),
     ("BrokerRegistration", 0, "request", {"listeners": [{"name": "PLAINTEXT", "host": "h", "port": 1}]}, {}),
@@ -188,6 +207,17 @@ def test_producers() -> None:
         Producer(7, 1)
     ]
     assert producers_in(22, 4, {"producer_id": -1, "producer_epoch": -1}) == []
+    assert producers_in(66, 2, {"producer_id_filters": (4711, 4712)}) == [
+        Producer(4711, -1),
+        Producer(4712, -1),
+    ]
+    ongoing = {
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "ongoing_txn_producer_id": 2,
+        "ongoing_txn_producer_epoch": 5,
+    }
+    assert producers_in(22, 6, ongoing, "response") == [Producer(1, 0), Producer(2, 5)]
     records = bytes(
         build_batch([Record(0, 1, None, b"v", ())], producer_id=4000, producer_epoch=3, base_sequence=0)
     )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from captures.export.group_html.markup import Markup
+from captures.export.report import page
+from captures.export.report.traffic import TRAFFIC
 from kproxy.cli import main
 from tests.captures.export.report.kit import exchange, failed, write
 
@@ -91,3 +95,17 @@ def test_a_file_that_cannot_be_written_is_named(folder: Path, tmp_path: Path) ->
     code, _, said = run(folder, "-o", tmp_path / "nowhere" / "page.html")
     assert code == 1
     assert "page.html could not be written" in said
+
+
+def test_a_section_that_cannot_be_made_ends_no_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> list[Markup]:
+        raise KeyError("planted")
+
+    sections = [replace(each, body=broken) if each is TRAFFIC else each for each in page._SECTIONS]
+    monkeypatch.setattr(page, "_SECTIONS", tuple(sections))
+    code, _, said = run(folder)
+    assert code == 3
+    assert f"kproxy: the section {TRAFFIC.title} failed: KeyError: 'planted'" in said
+    text = (folder / "report.html").read_text()
+    assert "This could not be made, by a fault of kproxy." in text
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in text

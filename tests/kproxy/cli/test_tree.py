@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api
+from dissectors.budget import changed as limits
 from dissectors.embedded.cluster_metadata import UserScramCredentialRecord
 from dissectors.frames import decode_response
 from dissectors.headers import ResponseHeader
@@ -47,3 +48,10 @@ def test_and_shown_when_asked_for() -> None:
     text = traced(show_secrets=True)
     assert "(masked)" not in text
     assert STORED_KEY.decode() in text
+
+
+def test_no_more_fields_are_shown_than_the_limit_allows() -> None:
+    with limits(shown_fields=12):
+        lines = traced(show_secrets=True).splitlines()
+    assert len(lines) == 14  # with that of the frame
+    assert lines[-1].strip() == "… more fields than the limit shown_fields (12 objects); --json has all"

@@ -154,7 +154,7 @@ def test_the_file_is_written_once_however_many_brokers_there_are(tmp_path: Path)
 
 
 def test_more_brokers_than_there_may_be_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(budget._in_force, "brokers", 3)
+    monkeypatch.setitem(budget.IN_FORCE, "brokers", 3)
     listening = Listening()
     told: list[tuple[int, str]] = []
     brokers = listening.brokers(refused=lambda broker, why: told.append((broker.node_id, why)))

@@ -23,7 +23,7 @@ MOST = 100_000
 @pytest.fixture(autouse=True)
 def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setitem(budget._in_force, "inspected_bytes", MOST)
+    monkeypatch.setitem(budget.IN_FORCE, "inspected_bytes", MOST)
 
 
 def begun(size: int, there: int) -> bytes:

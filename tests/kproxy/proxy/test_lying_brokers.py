@@ -33,7 +33,7 @@ def notes(proxy: RunningPlane) -> str:
 
 
 def test_more_brokers_than_there_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(budget._in_force, "brokers", 5)
+    monkeypatch.setitem(budget.IN_FORCE, "brokers", 5)
 
     async def test() -> None:
         async with FakeBroker() as broker:
@@ -50,7 +50,7 @@ def test_more_brokers_than_there_may_be(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_answer_with_more_addresses_than_a_cluster_has_ends_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(budget._in_force, "addresses", 10)
+    monkeypatch.setitem(budget.IN_FORCE, "addresses", 10)
 
     async def test() -> None:
         async with FakeBroker() as broker:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from captures.export.scrub.frames import FrameScrubber, enveloped
 from dissectors.apis import api
+from dissectors.budget import changed as limits
 from dissectors.frames import decode_request, decode_response
 from dissectors.headers import (
     RequestHeader,
@@ -17,7 +18,9 @@ from dissectors.headers import (
     request_header_version,
     response_header_version,
 )
+from dissectors.records import Codec, Record, batches, build_batch
 
+PRODUCE = 0
 INCREMENTAL_ALTER_CONFIGS, ENVELOPE, CREATE_DELEGATION_TOKEN = 44, 58, 38
 ALTER_SCRAM, SASL_AUTHENTICATE, HEARTBEAT, API_VERSIONS = 51, 36, 12, 18
 
@@ -154,3 +157,39 @@ def test_noise_never_raises(noise: bytes, key: int, version: int) -> None:
     assert len(scrubber.request(noise)) == len(noise)
     assert len(scrubber.request(key.to_bytes(2) + version.to_bytes(2) + noise)) == len(noise) + 4
     assert len(scrubber.response(noise, key, version)) == len(noise)
+
+
+def test_envelopes_inside_envelopes_are_not_followed() -> None:
+    """A chain of them is no recursion: brokers refuse the second, and so it is zeroed behind its head."""
+    payload = request(ALTER_SCRAM, 0, {"deletions": [], "upsertions": []})
+    for _ in range(250):
+        envelope = {
+            "request_data": payload,
+            "request_principal": b"Ada",
+            "client_host_address": b"\x7f\0\0\1",
+        }
+        payload = request(ENVELOPE, 0, envelope)
+    scrubber = FrameScrubber()
+    blanked = scrubber.request(payload)
+    assert len(blanked) == len(payload)
+    second = decode_request(blanked).value["request_data"]
+    inner = decode_request(second).value["request_data"]
+    assert set(inner[8:]) == {0}
+    assert inner[:4] == b"\0\x3a\0\0"
+    assert scrubber.counts["zeroed"] == len(inner) - 8
+
+
+def test_records_beyond_a_limit_are_zeroed() -> None:
+    batch = build_batch([Record(0, 0, b"key-of-Ada", b"Ada Lovelace")] * 3, codec=Codec.ZSTD)
+    partitions = [{"index": at, "records": batch} for at in range(3)]
+    body = {"acks": 1, "timeout_ms": 1, "topic_data": [{"name": "t", "partition_data": partitions}]}
+    scrubber = FrameScrubber()
+    with limits(message_records=7):
+        payload = request(PRODUCE, 3, body)
+        blanked = scrubber.request(payload)
+    assert len(blanked) == len(payload)
+    parts = decode_request(blanked).value["topic_data"][0]["partition_data"]
+    read = [batches(part["records"])[0].read() for part in parts]
+    assert [len(records) for records, _ in read] == [3, 3, 0]
+    assert scrubber.counts["records"] == 6
+    assert scrubber.counts["zeroed"] == len(batch) - 61

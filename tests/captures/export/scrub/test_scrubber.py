@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.table import COLUMNS
+from captures.export.scrub.frames import FrameScrubber
 from captures.packets import read_packets
 from captures.packets.source import open_source
 from dissectors.records import Record, build_batch
@@ -177,3 +179,51 @@ def test_checksums_are_right_where_they_were(tmp_path: Path) -> None:
     )  # recorded on the sending host: the network card never made them
     headers = [np.concatenate([block.seq for block in read_packets(open_source(p))]) for p in (SAMPLE, again)]
     assert np.array_equal(*headers)
+
+
+def scrubbed(frames: list[bytes], tmp_path: Path) -> tuple[bytes, list[str]]:
+    """Export packets as they are, scrubbed; return the file and what was noted."""
+    path, out = tmp_path / "in.pcap", tmp_path / "out.pcapng"
+    path.write_bytes(kit.pcap([kit.Record(frame, kit.T0 + n) for n, frame in enumerate(frames)]))
+    writer = exported(opened(path), out, scrub=True)
+    return out.read_bytes(), writer.notes
+
+
+def test_what_a_frame_announces_costs_nothing(tmp_path: Path) -> None:
+    announced = (50 << 20).to_bytes(4) + produce()[4:]
+    tracemalloc.start()
+    try:
+        data, _ = scrubbed(conversation((0, produce()), (len(produce()), announced)), tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert b"Ada" not in data
+    assert peak < 25 << 20
+
+
+def test_what_cannot_be_scrubbed_is_blanked_whole_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> bytes:
+        raise IndexError("in a frame")
+
+    monkeypatch.setattr(FrameScrubber, "request", broken)
+    data, notes = scrubbed(conversation((0, produce())), tmp_path)
+    assert b"Ada" not in data
+    assert any(
+        note == "1 frames or packets could not be scrubbed and were blanked whole: "
+        "exchange 1, request: IndexError: in a frame"
+        for note in notes
+    )
+
+
+@pytest.mark.parametrize("cut", range(1, 70, 4))
+def test_packets_that_end_inside_their_headers(cut: int, tmp_path: Path) -> None:
+    frames = conversation((0, produce()), (0, produce()))
+    path, out = tmp_path / "in.pcap", tmp_path / "out.pcapng"
+    records = [kit.Record(frame, kit.T0 + n) for n, frame in enumerate(frames)]
+    records[-1] = kit.Record(frames[-1][:cut], kit.T0 + 9, len(frames[-1]))
+    path.write_bytes(kit.pcap(records))
+    writer = exported(opened(path), out, scrub=True)
+    assert b"Ada" not in out.read_bytes()
+    assert not any("blanked whole" in note for note in writer.notes)

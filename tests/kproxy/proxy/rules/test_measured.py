@@ -25,7 +25,7 @@ SMALL = {"rule_records": 10, "rule_bytes": 10_000, "elements": 20}
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SMALL.items():
-        monkeypatch.setitem(budget._in_force, name, value)
+        monkeypatch.setitem(budget.IN_FORCE, name, value)
     monkeypatch.setattr(measured, "_SURELY_FEW", 0)
 
 
