@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from fuzz import record
 from fuzz.engine import CannotRun, Outcome, fuzz, merge, replay
 from fuzz.target import NAMES, kept, load
 
 SECONDS = 60
+_TURNS = 3
+_GUIDED = 6
+"""In a campaign one run of so many is guided by coverage."""
 WORK = Path("build") / "fuzz"
 
 
@@ -30,15 +35,11 @@ def main(arguments: list[str] | None = None) -> int:
             return run_files(options.target, options.files)
         if options.merge:
             return merged(names, options.corpus)
+        if options.campaign:
+            return campaign(names, options)
         # a limit of executions stands for itself
         seconds = options.seconds or (0 if options.runs else SECONDS)
-        found = []
-        for name in names:
-            found.append(
-                fuzz(name, options.corpus / name, seconds=seconds, runs=options.runs, progress=shown)
-            )
-            told(found[-1])
-        return worst(found)
+        return worst([ran(name, options, seconds, plain=options.plain) for name in names])
     except CannotRun as error:
         print(error, file=sys.stderr)
         return 2
@@ -62,6 +63,25 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--runs", type=int, default=0, metavar="N", help="executions of each target")
     made.add_argument(
+        "--plain", action="store_true", help="without coverage: faster, and reaches no new code but by chance"
+    )
+    made.add_argument(
+        "--campaign",
+        type=int,
+        default=0,
+        metavar="N",
+        help="for N seconds, run targets that have not reached their goals (fuzz/record.py), --seconds each",
+    )
+    made.add_argument(
+        "--record",
+        type=Path,
+        nargs="?",
+        const=record.RECORD,
+        metavar="FILE",
+        help="add the executions to those on record: fuzz/record.json",
+    )
+    made.add_argument("--state", metavar="TEXT", help="the code's state for the record, if it is no commit")
+    made.add_argument(
         "--corpus",
         type=Path,
         default=WORK,
@@ -73,6 +93,42 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--list", action="store_true", help="say what the target feeds, and what must hold")
     return made
+
+
+def ran(name: str, options: argparse.Namespace, seconds: int, *, plain: bool) -> Outcome:
+    """Fuzz a target, tell what came of it, and put it on record if that is wanted."""
+    state = options.state or record.state()
+    outcome = fuzz(
+        name,
+        options.corpus / name,
+        seconds=seconds,
+        runs=options.runs,
+        plain=plain,
+        seed=time.time_ns() & 0xFFFF_FFFF,
+        progress=shown,
+    )
+    told(outcome)
+    if options.record:
+        kind = "plain" if plain else "guided"
+        record.add(name, state, kind, outcome.executions, outcome.after, options.record)
+    return outcome
+
+
+def campaign(names: Iterable[str], options: argparse.Namespace) -> int:
+    """Fuzz targets that have not reached their goals, for a while each, those furthest from theirs most."""
+    options.record = options.record or record.RECORD
+    end, outcomes, number = time.monotonic() + options.campaign, list[Outcome](), 0
+    while (left := end - time.monotonic()) > 1:
+        wanted = [name for name in record.behind(record.load(options.record)) if name in names]
+        if not wanted:
+            break
+        name = wanted[
+            number % min(len(wanted), _TURNS)
+        ]  # several campaigns at a time do not all take the first
+        seconds = min(int(left), options.seconds or SECONDS)
+        outcomes.append(ran(name, options, seconds, plain=options.plain or number % _GUIDED != _GUIDED - 1))
+        number += 1
+    return worst(outcomes)
 
 
 def merged(names: Iterable[str], root: Path) -> int:
@@ -117,8 +173,8 @@ def told(outcome: Outcome) -> None:
     for line in outcome.told:
         print(f"  {line}", file=sys.stderr)
     print(outcome.summary(), flush=True)
-    if outcome.case is not None:
-        print(f"  again: python -m fuzz {outcome.name} {outcome.case}", flush=True)
+    for case in outcome.cases:
+        print(f"  again: python -m fuzz {outcome.name} {case}", flush=True)
 
 
 def worst(outcomes: list[Outcome]) -> int:

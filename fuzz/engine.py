@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -10,12 +11,12 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from fuzz.target import CORPUS, FOUND, Target, load
+from fuzz.target import CORPUS, FOUND, Input, Target, load, whole
 
 #: a line of libFuzzer about how far it is: executions, event, edges, features, inputs
 _STATUS = re.compile(r"^#(\d+)\s+(\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)/")
@@ -44,8 +45,9 @@ class Outcome:
     :ivar after: edges that all inputs reach
     :ivar inputs: inputs that reached something new
     :ivar megabytes: most resident memory
-    :ivar case: the input that broke the target, or None
-    :ivar told: what is said about it
+    :ivar cases: the inputs that broke the target, one of each kind
+    :ivar told: what is said about them
+    :ivar died: the process that fuzzed ended before its time
     """
 
     name: str
@@ -55,13 +57,14 @@ class Outcome:
     after: int = 0
     inputs: int = 0
     megabytes: int = 0
-    case: Path | None = None
+    cases: list[Path] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    died: bool = False
 
     @property
     def failed(self) -> bool:
         """Whether there is a case, or the run itself did not work."""
-        return self.case is not None or bool(self.told)
+        return bool(self.cases or self.told)
 
     def take(self, line: str) -> None:
         """Take a line that libFuzzer or Python wrote."""
@@ -81,17 +84,23 @@ class Outcome:
         elif not _NOISE.match(line) and line.strip() and len(self.told) < _MOST_TOLD:
             self.told.append(line.rstrip())
         if written := _WRITTEN.search(line):
-            self.case = Path(written[1])
+            self.cases.append(Path(written[1]))
 
     def summary(self) -> str:
         """Return one line for people."""
         rate = self.executions / self.seconds if self.seconds else 0
-        found = f"a case: {self.case}" if self.case else "did not run" if self.told else "no case"
+        found = f"cases: {', '.join(map(str, self.cases))}" if self.cases else "no case"
+        if not self.cases and self.told:
+            found = "did not run"
         return (
             f"{self.name:<14}{self.executions:>12,} executions in {self.seconds:.0f} s ({rate:,.0f}/s), "
             f"{self.after:,} edges ({self.after - self.before:+,}), {self.inputs:,} new inputs, "
             f"{self.megabytes} MB: {found}"
         )
+
+
+#: is told how far it is
+Progress = Callable[[Outcome], None]
 
 
 def fuzz(
@@ -100,31 +109,78 @@ def fuzz(
     *,
     seconds: int = 0,
     runs: int = 0,
-    progress: Callable[[Outcome], None] | None = None,
+    plain: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Outcome:
-    """Fuzz a target until a case is found, or one of the limits is reached; 0 is no limit.
+    """Fuzz a target until one of the limits is reached; 0 is no limit.
+
+    What breaks it is kept, each way once, and does not end the run, unless it ends the process.
 
     :param work: folder that keeps what reached something new, and to which earlier runs have added
+    :param plain: without coverage, which is faster, and finds no new code
+    :param seed: of the random numbers; 0 for some
     :raises CannotRun: if atheris is not installed
     """
-    need_atheris()
     target = load(name)
-    found = FOUND / name
-    for folder in (work, found, CORPUS / name):
+    for folder in (work, FOUND / name, CORPUS / name):
         folder.mkdir(parents=True, exist_ok=True)
-    options = [*limits(target), f"-artifact_prefix={found}/", "-print_final_stats=1", "-reload=0"]
+    try:
+        if plain:
+            return _plain(target, work, seconds, runs, seed, progress)
+        need_atheris()
+        return _guided(target, work, seconds, runs, seed, progress)
+    finally:
+        with suppress(OSError):  # unless there is something in it
+            (FOUND / name).rmdir()
+
+
+def _guided(
+    target: Target, work: Path, seconds: int, runs: int, seed: int, progress: Progress | None
+) -> Outcome:
+    name = target.name
+    options = [*limits(target), f"-artifact_prefix={FOUND / name}/", "-print_final_stats=1", "-reload=0"]
     if words := [f'"{escaped(word)}"\n' for word in target.words()]:
         dictionary = work.with_name(f"{name}.words")  # beside the folder: what is in it is taken for inputs
         dictionary.write_text("".join(words), encoding="ascii")
         options.append(f"-dict={dictionary}")
-    if seconds:
-        options.append(f"-max_total_time={seconds}")
-    if runs:
-        options.append(f"-runs={runs}")
-    outcome = _libfuzzer(name, [*options, str(work), str(CORPUS / name), str(found)], progress)
-    if not any(found.iterdir()):
-        found.rmdir()
+    limited = (("max_total_time", seconds), ("runs", runs), ("seed", seed))
+    options += [f"-{option}={value}" for option, value in limited if value]
+    folders = (str(work), str(CORPUS / name), str(FOUND / name))
+    return _ended(name, ["fuzz.child", name, str(cases_of(work)), *options, *folders], progress)
+
+
+def _plain(
+    target: Target, work: Path, seconds: int, runs: int, seed: int, progress: Progress | None
+) -> Outcome:
+    name = target.name
+    with tempfile.NamedTemporaryFile(prefix="kproxy-fuzz-", dir=memory()) as current:
+        named = {
+            "--cases": cases_of(work),
+            "--found": FOUND / name,
+            "--work": work,
+            "--current": current.name,
+        }
+        numbers = {"--seconds": seconds, "--runs": runs, "--seed": seed}
+        options = [str(part) for pair in (named | numbers).items() for part in pair]
+        outcome = _ended(name, ["fuzz.plain", name, *options], progress)
+        if outcome.died:  # before it could say what of
+            for data in running(Path(current.name).read_bytes()):
+                path = FOUND / name / f"ended-{hashlib.sha1(data).hexdigest()}"
+                path.write_bytes(data)
+                outcome.cases.append(path)
     return outcome
+
+
+def running(noted: bytes) -> list[bytes]:
+    """Return the inputs that a process without coverage was running, as it has noted them."""
+    given = Input(noted)
+    return [given.take(given.number(8)) for _ in range(given.number(8))]
+
+
+def cases_of(work: Path) -> Path:
+    """Return the file with the cases of a work folder: beside it, as what is in it is taken for inputs."""
+    return work.with_name(f"{work.name}.cases")
 
 
 def merge(name: str, folders: Iterable[Path]) -> Outcome:
@@ -135,7 +191,8 @@ def merge(name: str, folders: Iterable[Path]) -> Outcome:
     need_atheris()
     target = load(name)
     (CORPUS / name).mkdir(parents=True, exist_ok=True)
-    return _libfuzzer(name, [*limits(target), "-merge=1", str(CORPUS / name), *map(str, folders)], None)
+    options = [*limits(target), "-merge=1", str(CORPUS / name), *map(str, folders)]
+    return _ended(name, ["fuzz.child", name, os.devnull, *options], None)
 
 
 def escaped(word: bytes) -> str:
@@ -168,9 +225,10 @@ def memory() -> Path | None:
     return shared if shared.is_dir() else None
 
 
-def _libfuzzer(name: str, options: list[str], progress: Callable[[Outcome], None] | None) -> Outcome:
+def _ended(name: str, module: list[str], progress: Progress | None) -> Outcome:
+    """Run a process that fuzzes to its end."""
     outcome, started = Outcome(name), time.monotonic()
-    command = [sys.executable, "-m", "fuzz.child", name, *options]
+    command = [sys.executable, "-m", *module]
     with ExitStack() as stack:
         # libFuzzer ends its process without tidying up
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kproxy-fuzz-", dir=memory()))
@@ -195,18 +253,19 @@ def _libfuzzer(name: str, options: list[str], progress: Callable[[Outcome], None
             child.terminate()
             raise
     outcome.seconds = time.monotonic() - started
-    if child.returncode == 0:
+    outcome.died = child.returncode != 0
+    if not outcome.died and not outcome.cases:
         outcome.told.clear()  # warnings of libraries
     return outcome
 
 
 def replay(target: Target, paths: Iterable[Path]) -> dict[Path, str]:
     """Run inputs through a target, without atheris; return the traceback of each that breaks it."""
-    broken = {}
+    broken, run = {}, whole(target)
     for path in paths:
         started = time.process_time()
         try:
-            target.run(path.read_bytes())
+            run(path.read_bytes())
         except Exception:  # whatever it is, it is the case
             broken[path] = traceback.format_exc()
         else:

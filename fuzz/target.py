@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from resource import RUSAGE_SELF, getrusage
+from typing import Any
+
+_SPECIAL = (
+    *(("seconds", "SECONDS"), ("megabytes", "MEGABYTES")),
+    *((name, name) for name in ("words", "every", "mutate", "several", "kin", "alike")),
+)
+"""What a target's module may have, beside what each has: fields of :class:`Target`, and their names there."""
+
+_SEVERAL = b"several inputs:"
 
 RESIDENT_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss: getrusage(2)
 
@@ -29,6 +39,7 @@ NAMES = (
     "tcp",
     "tls",
     "filters",
+    "analyses",
     "commands",
 )
 
@@ -47,8 +58,14 @@ def check(holds: object, *what: object) -> None:
 class Target:
     """One thing that is fuzzed.
 
-    :ivar run: takes one input; returns if all holds, and raises anything at all if not
+    :ivar run: takes one input; returns if all holds, and raises anything at all if not. Of checks that take long it may
+        choose one by the input's bytes
+    :ivar every: the same, and chooses nothing: inputs that are kept are run through this
     :ivar seeds: gives names and bytes of inputs to begin with
+    :ivar mutate: changes an input, of which it knows the parts; may take parts of another
+    :ivar several: runs inputs together where that takes less time, each with what is checked of it alone
+    :ivar kin: tells inputs apart that cannot be run together
+    :ivar alike: changes inputs so that they can be
     :ivar words: bytes that mean something to what is fuzzed, for libFuzzer to put into inputs
     :ivar about: what it feeds and what must hold
     :ivar longest: bytes of the longest input that is tried
@@ -64,17 +81,24 @@ class Target:
     seconds: int = 10
     megabytes: int = 256
     words: Callable[[], Iterator[bytes]] = lambda: iter(())
+    every: Callable[[bytes], None] | None = None
+    mutate: Callable[[bytes, bytes, Random], bytes] | None = None
+    several: Callable[[Sequence[bytes]], None] | None = None
+    kin: Callable[[bytes], bytes] = lambda data: b""
+    alike: Callable[[Sequence[bytes]], list[bytes]] = list
 
 
-def limited(target: Target) -> Callable[[bytes], None]:
+def limited(target: Target, within: Callable[[Any], None] | None = None) -> Callable[[Any], None]:
     """Return what runs an input, and breaks the target as well if the process had to grow too much for it.
 
     libFuzzer's own limit is of the whole process, which grows with what libFuzzer keeps, input by input.
     """
 
+    runs = within or target.run
+
     def run(data: bytes) -> None:
         before = getrusage(RUSAGE_SELF).ru_maxrss
-        target.run(data)
+        runs(data)
         grown = (getrusage(RUSAGE_SELF).ru_maxrss - before) * RESIDENT_UNIT >> 20
         check(grown <= target.megabytes, "it took", grown, "MB, allowed are", target.megabytes)
 
@@ -84,12 +108,28 @@ def limited(target: Target) -> Callable[[bytes], None]:
 def load(name: str) -> Target:
     """Import a target. Importing it imports what it fuzzes, so whoever instruments that does so around this."""
     module = importlib.import_module(f"fuzz.targets.{name}")
-    special = {
-        field: getattr(module, name)
-        for field, name in (("seconds", "SECONDS"), ("megabytes", "MEGABYTES"), ("words", "words"))
-        if hasattr(module, name)
-    }
+    special = {field: getattr(module, name) for field, name in _SPECIAL if hasattr(module, name)}
     return Target(name, module.run, module.seeds, module.__doc__ or "", module.LONGEST, **special)
+
+
+def together(inputs: Sequence[bytes]) -> bytes:
+    """Return one input for several that break a target only together."""
+    return _SEVERAL + b"".join(len(each).to_bytes(4, "big") + each for each in inputs)
+
+
+def whole(target: Target) -> Callable[[bytes], None]:
+    """Return what runs an input that is kept: all that the target checks of it, or several of them together."""
+
+    def run(data: bytes) -> None:
+        if data.startswith(_SEVERAL) and target.several is not None:
+            given, inputs = Input(data[len(_SEVERAL) :]), []
+            while given:
+                inputs.append(given.take(given.number(4)))
+            target.several(inputs)
+        else:
+            (target.every or target.run)(data)
+
+    return run
 
 
 def kept(name: str) -> list[Path]:

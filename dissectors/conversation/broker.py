@@ -20,7 +20,7 @@ from dissectors.conversation.foreign import Guess, guess_server
 from dissectors.conversation.half import UNTIL_WOKEN, Half, OpenFrame, State
 from dissectors.conversation.limits import MIB, Limits
 from dissectors.conversation.pairing import Pairing
-from dissectors.conversation.plausible import MIN_RESPONSE, RESPONSE_START, SASL_HANDSHAKE
+from dissectors.conversation.plausible import LARGEST_SIZE, MIN_RESPONSE, RESPONSE_START, SASL_HANDSHAKE
 from dissectors.conversation.resync import MAX_CHAIN_STEP, MAX_ID_STEP, Responses
 from dissectors.conversation.sasl import TokenPhase, handshake_error
 
@@ -120,7 +120,7 @@ class BrokerHalf(Half):
             buffer.need = SIZE_BYTES
             return False
         size = int.from_bytes(data[at : at + SIZE_BYTES], "big", signed=True)
-        if size < MIN_RESPONSE:
+        if not MIN_RESPONSE <= size <= LARGEST_SIZE:
             return self.lose_step(IMPOSSIBLE_SIZE)
         if have < RESPONSE_START.size:
             buffer.need = RESPONSE_START.size

@@ -22,6 +22,7 @@ from dissectors.conversation.limits import KIB, MIB, Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
+    LARGEST_SIZE,
     MIN_REQUEST,
     PRODUCE,
     REQUEST_START,
@@ -41,8 +42,6 @@ from dissectors.headers import CONTROLLED_SHUTDOWN
 
 #: client IDs remembered per connection, the first ones; real clients use one
 MAX_CLIENT_IDS = 64
-
-_LARGEST_SIZE = 2**31 - 1
 
 #: a first request that only its body can prove is waited for up to this size; clients begin with ApiVersions
 _LARGEST_PROOF = 64 * KIB
@@ -171,9 +170,9 @@ class ClientHalf(Half):
             buffer.need = SIZE_BYTES
             return False
         size = int.from_bytes(data[at : at + SIZE_BYTES], "big", signed=True)
-        if size < MIN_REQUEST:
+        if not MIN_REQUEST <= size <= LARGEST_SIZE:
             return self.lose_step(IMPOSSIBLE_SIZE)
-        grade = self._judge_next(data, at, _LARGEST_SIZE)
+        grade = self._judge_next(data, at, LARGEST_SIZE)
         if grade < 0:
             buffer.need = -grade
             return False

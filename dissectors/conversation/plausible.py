@@ -51,6 +51,8 @@ _PLAIN_PRODUCE = frozenset((b"\0\0", b"\0\1"))
 MIN_REQUEST = 8
 #: shortest response: correlation_id
 MIN_RESPONSE = 4
+LARGEST_SIZE = 2**31 - 1 - SIZE_BYTES
+"""What a size field may announce: no JVM holds more in one buffer, and the whole frame's length stays an int32."""
 
 IMPLAUSIBLE = 0
 WEAK = 1

@@ -258,6 +258,8 @@ def _inflate_zstd(data: bytes, bound: int) -> Inflated:
         return Inflated(b"", DecodeError("corrupt zstd data: no frame header", 0))
     if size > bound:
         raise _TooMuch
+    if not size:  # the library would give nothing at once, whatever other frames follow
+        return _inflate_stream(_ZSTD, data, bound)
     # Java's stream writer leaves the content size out (-1). A guess that holds for nearly all batches
     # saves the piecewise path, and costs address space only.
     room = size if size >= 0 else min(bound, 32 * len(data) + 4096)

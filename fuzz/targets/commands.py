@@ -1,94 +1,222 @@
-"""What commands make of captures whose messages hold anything: tables, groups, findings, journeys, exports.
+"""What commands make of captures whose messages hold anything: lines, tables, groups, findings, journeys, exports.
 
-The first byte of an input chooses the command. Then come exchanges: API key, version, a byte that says on which
-connection and whether it was answered, how long it took, and the bodies of request and response.
+The first byte of an input chooses the command. Then come exchanges, as :mod:`fuzz.targets.exchanges` reads them.
 
-* No command raises anything; it ends with one of the exit codes that are documented.
+* No command raises anything, be it contained for users or not; it ends with one of the exit codes that are documented.
 * What is printed as JSON can be read again.
-* A scrubbed export has the same exchanges as the capture it was made of.
+* An export, scrubbed or not, has the exchanges of the capture it was made of: as packets, lines or rows.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from functools import cache
+import csv
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
+from random import Random
+from shutil import rmtree
+from typing import Any
 
-from click.testing import CliRunner, Result
+import click
+from click.testing import CliRunner
 from msgspec import json
 
 from captures.exchanges import ExchangeReader, open_capture
-from dissectors import apis
-from dissectors.headers import request_header_version, response_header_version
-from fuzz.target import Input, check, chunk
-from fuzz.targets import packets
+from fuzz.target import Input, check
+from fuzz.targets import exchanges, packets
 from kproxy.cli import main
-from tests.captures.packets.kit import MS, Conversation, Record, pcap
 
-LONGEST = 8192
+LONGEST = 16384
 SECONDS = 30
 
-COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("read", "-V"),
-    ("read", "--json"),
-    ("stats",),
-    ("stats", "--json"),
-    ("groups",),
-    ("groups", "--json"),
-    ("diagnose",),
-    ("diagnose", "--json"),
-    ("lag",),
-    ("lag", "--json"),
-    ("clients", "--config"),
-    ("clients", "--config", "--json"),
-    ("compat", "--broker-version", "4.3"),
-    ("api-versions",),
-    ("journey", "--topic", "r2-java_eager_range"),
-    ("follow", "app"),
-    ("export", "--scrub", "-o"),
-    ("export", "-o"),
+_CAPTURE, _OUT = "CAPTURE", "OUT"
+"""What stands for the capture and for what a command writes, in :data:`COMMANDS`."""
+COMMANDS: tuple[tuple[str, ...], ...] = tuple(
+    tuple(text.split())
+    for text in (
+        "read -V CAPTURE",
+        "read --json CAPTURE",
+        "read CAPTURE",
+        "stats CAPTURE",
+        "stats --json CAPTURE",
+        "groups CAPTURE",
+        "groups --json CAPTURE",
+        "groups --html OUT.html --force CAPTURE",
+        "groups --mermaid CAPTURE",
+        "diagnose CAPTURE",
+        "diagnose --json CAPTURE",
+        "diagnose --markdown CAPTURE",
+        "lag CAPTURE",
+        "lag --json CAPTURE",
+        "clients --config CAPTURE",
+        "clients --config --json CAPTURE",
+        "compat --broker-version 4.3 CAPTURE",
+        "compat --broker-version 2.0 --json CAPTURE",
+        "compat --client-version 4.0 CAPTURE",
+        "api-versions CAPTURE",
+        "api-versions --json CAPTURE",
+        "journey --topic orders CAPTURE",
+        "journey --contains a --json CAPTURE",
+        "follow app CAPTURE",
+        "follow app --json CAPTURE",
+        "follow app --mermaid CAPTURE",
+        "diff CAPTURE CAPTURE",
+        "diff --window 10ms..1s --against ..10ms --json CAPTURE",
+        "tables --engine single --overwrite -o OUT.tables CAPTURE",
+        "tables --engine single --overwrite --table records --table exchanges -o OUT.tables CAPTURE",
+        "export --scrub -o OUT.pcapng CAPTURE",
+        "export --scrub --synthetic -o OUT.pcapng CAPTURE",
+        "export -o OUT.pcapng CAPTURE",
+        "export -o OUT.csv --columns all CAPTURE",
+        "export -o OUT.parquet CAPTURE",
+        "export -o OUT.jsonl CAPTURE",
+        "export -o OUT.mmd CAPTURE",
+    )
 )
 _EXIT_CODES = (0, 1, 2, 3, 4)
-_OUT = "out.pcapng"
-_CONNECTIONS = 3
-_MOST_EXCHANGES = 60
-_GROUP_APIS = (1, 3, 8, 9, 10, 11, 12, 13, 14)
 
 
 def run(data: bytes) -> None:
     """Make the capture and give it to a command."""
+    several((data,))
+
+
+def several(inputs: Sequence[bytes]) -> None:
+    """Give the exchanges of several inputs to the command of the first, as one capture."""
+    command = COMMANDS[inputs[0][0] % len(COMMANDS) if inputs[0] else 0]
+    capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
+    packets.on_disk(capture, lambda path: told(command, path, partial(quick, command)))
+
+
+def every(data: bytes) -> None:
+    """Give it to the command as a shell would."""
     given = Input(data)
     command = COMMANDS[given.number() % len(COMMANDS)]
-    packets.on_disk(capture_of(given), lambda path: told(command, path))
+    capture = exchanges.capture_of([list(exchanges.said_of(given))])
+    packets.on_disk(capture, lambda path: told(command, path, partial(as_typed, command)))
 
 
-def told(command: tuple[str, ...], path: Path) -> None:
-    """Run a command in this process."""
-    exported = path.with_name(_OUT)
-    files = [str(exported), str(path)] if command[-1] == "-o" else [str(path)]
-    result = CliRunner().invoke(main, [*command, *files], standalone_mode=True)
-    raised(result)
-    check(result.exit_code in _EXIT_CODES, "exit code", result.exit_code)
-    if command[-1] == "--json":
-        for line in result.stdout.splitlines():
-            json.decode(line)
-    if exported.exists():
-        try:
-            check(result.exit_code in (0, 3), "a file, and exit code", result.exit_code)
-            check(brief(exported) == brief(path), "the export has other exchanges")
-        finally:
-            exported.unlink()
+def alike(inputs: Sequence[bytes]) -> list[bytes]:
+    """Return inputs that choose the command that the first of them chooses."""
+    return [inputs[0][:1] + data[1:] for data in inputs]
 
 
-def raised(result: Result) -> None:
-    """Raise what the command raised, if that is not how it ends."""
+def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
+    """Return an input with other exchanges, or for another command."""
+    return exchanges.mutate(data, other, rng, len(COMMANDS))
+
+
+# ---------------------------------------------------------------- running a command
+def told(command: Sequence[str], path: Path, runs: Any) -> None:
+    """Run a command in this process, and look at what it says and writes."""
+    written = [path.with_name(part) for part in command if part.startswith(_OUT)]
+    try:
+        code, said = runs(path)
+        check(code in _EXIT_CODES, "exit code", code)
+        if "--json" in command:
+            for line in said.splitlines():
+                json.decode(line)
+        for file in written:
+            if file.exists() and command[0] == "export":
+                check(code in (0, 3), "a file, and exit code", code)
+                exported(file, path, synthetic="--synthetic" in command)
+    finally:
+        for file in written:
+            remove(file)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder that may be there."""
+    if path.is_dir():
+        rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def arguments(command: Sequence[str], path: Path) -> list[str]:
+    """Return a command's arguments, with the names of files."""
+    return [
+        str(path) if part == _CAPTURE else str(path.with_name(part)) if part.startswith(_OUT) else part
+        for part in command
+    ]
+
+
+def as_typed(command: Sequence[str], path: Path) -> tuple[int, str]:
+    """Run a command with all that happens around it; return exit code and standard output."""
+    result = CliRunner().invoke(main, arguments(command, path), standalone_mode=True)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
+    return result.exit_code, result.stdout
+
+
+@cache
+def _parsed(command: tuple[str, ...], path: Path) -> tuple[Any, dict[str, Any]]:
+    """Return a command's function, and its options: of all inputs the same, as the file is."""
+    name, *rest = arguments(command, path)
+    found = main.commands[name]
+    context = found.make_context(name, rest, parent=click.Context(main, info_name="kproxy"))
+    return found.callback, context.params
+
+
+def quick(command: tuple[str, ...], path: Path) -> tuple[int, str]:
+    """Run a command whose arguments were read once, for other captures; return exit code and standard output."""
+    function, options = _parsed(command, path)
+    with _captured() as out:
+        code = 0
+        try:
+            function(**options)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except click.ClickException as error:
+            code = error.exit_code
+        sys.stdout.flush()
+        return code, out.getvalue().decode("utf-8")
+
+
+@contextmanager
+def _captured() -> Iterator[io.BytesIO]:
+    before, out = (sys.stdout, sys.stderr), io.BytesIO()
+    sys.stdout = io.TextIOWrapper(out, encoding="utf-8", errors="backslashreplace")
+    sys.stderr = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    try:
+        yield out
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+# ---------------------------------------------------------------- what was written
+def exported(file: Path, path: Path, *, synthetic: bool) -> None:
+    """Check that an export has the exchanges of the capture; synthetic packets, those that were understood."""
+    found = brief(path)
+    match file.suffix:
+        case ".pcapng" if synthetic:
+            asked, kept = ([each for each in all_ if each[0] is not None] for all_ in (found, brief(file)))
+            check(kept == asked, "the synthetic export has other exchanges")
+        case ".pcapng":
+            check(brief(file) == found, "the export has other exchanges")
+        case ".csv":
+            with file.open(encoding="utf-8", newline="") as text:
+                check(len(list(csv.reader(text))) == len(found) + 1, "CSV has other rows")
+        case ".jsonl":
+            lines = [json.decode(line) for line in file.read_bytes().splitlines()]
+            got = [(line["api_key"], line["version"], line["correlation_id"]) for line in lines]
+            check(got == [each[:3] for each in found], "JSON lines have other exchanges")
+        case ".parquet":
+            from pyarrow import parquet
+
+            columns = ["api_key", "version", "correlation_id"]
+            rows = parquet.read_table(file, columns=columns, use_threads=False).to_pylist()
+            got = [tuple(row[name] for name in columns) for row in rows]
+            check(got == [each[:3] for each in found], "Parquet has other exchanges")
+        case _:
+            check(file.read_bytes().startswith(b"sequenceDiagram"), "no diagram")
 
 
 def brief(path: Path) -> list[tuple[object, ...]]:
-    """Return what a scrubbed capture has to have in common with the whole."""
+    """Return what an exported capture has to have in common with the whole."""
     capture = open_capture(str(path))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, gist=False)
@@ -98,116 +226,6 @@ def brief(path: Path) -> list[tuple[object, ...]]:
     ]
 
 
-def capture_of(given: Input) -> bytes:
-    """Make a capture of what an input says."""
-    wires = [connection(number) for number in range(_CONNECTIONS)]
-    sent = [{True: 0, False: 0} for _ in wires]
-    now, records = wires[0].now, []
-    for number in range(_MOST_EXCHANGES):
-        if not given:
-            break
-        key, version, how, took = (given.number() for _ in range(4))
-        which = how % _CONNECTIONS
-        wire, at = wires[which], sent[which]
-        for from_client, body in ((True, given.chunk()), (False, given.chunk())):
-            if not from_client and how & 0x80:
-                continue
-            message = framed(key, version, number, body, from_client)
-            now += (took if not from_client else 1) * MS * (100 if how & 0x40 else 1)
-            wire.now = now
-            wire.send(at[from_client], message, ack=at[not from_client], from_client=from_client)
-            at[from_client] += len(message)
-    for wire in wires:
-        records += wire.records
-    records.sort(key=lambda record: record.time)
-    return pcap(list[Record | bytes](records), nano=True)
-
-
-@cache
-def _handshake(number: int) -> tuple[Record, ...]:
-    wire = Conversation(client=("10.0.0.1", 40_000 + number))
-    wire.handshake()
-    return tuple(wire.records)
-
-
-def connection(number: int) -> Conversation:
-    """Return a connection that has just begun."""
-    wire = Conversation(client=("10.0.0.1", 40_000 + number))
-    wire.records += _handshake(number)
-    wire.now = wire.records[-1].time
-    return wire
-
-
-def framed(key: int, version: int, number: int, body: bytes, from_client: bool) -> bytes:
-    """Return a message with its header and size."""
-    known = apis.api(key)
-    flexible = False
-    if known is not None:
-        message = known.request if from_client else known.response
-        nearest = message.nearest(version)
-        flexible = (request_header_version if from_client else response_header_version)(message, nearest) == (
-            2 if from_client else 1
-        )
-    head = (
-        struct.pack(">hhi", key, version, number) + b"\0\3app" if from_client else struct.pack(">i", number)
-    )
-    payload = head + b"\0" * flexible + body
-    return len(payload).to_bytes(4, "big") + payload
-
-
 def seeds() -> Iterator[tuple[str, bytes]]:
     """Yield, for each command, conversations of the sample, and all APIs with values of any kind."""
-    from fuzz.targets.frames import smallest
-    from tests.dissectors.values import Values
-
-    group, *spoken = conversations()
-    for number, command in enumerate(COMMANDS):
-        yield f"{number}-{command[0]}", bytes((number,)) + spoken[number % len(spoken)]
-        if command[0] in ("groups", "diagnose", "lag", "follow", "clients"):
-            yield f"{number}-{command[0]}-group", bytes((number,)) + group
-    for first in range(0, len(apis.NAMES), 8):
-        said = b""
-        for key in range(first, min(first + 8, len(apis.NAMES))):
-            known = apis.api(key)
-            assert known is not None
-            version = known.request.versions.last
-            bodies = (
-                smallest(message[message.nearest(version)], f"{key} said", Values, 300)
-                for message in (known.request, known.response)
-            )
-            said += bytes((key, version, key % 3, 3)) + b"".join(map(chunk, bodies))
-        yield f"apis-{first}", bytes((6 + first % 2,)) + said
-
-
-def conversations(most: int = 3000) -> Iterator[bytes]:
-    """Yield the beginnings of the sample's connections as inputs, without the command; first what groups say."""
-    from fuzz.targets.pcap import sample
-
-    said = list(packets.on_disk(sample(1 << 20), _sample))
-    group, size = b"", 0
-    for connection_, key, exchange in said:
-        if key in _GROUP_APIS and size + len(exchange) <= 2 * most:
-            group += exchange[:2] + bytes((exchange[2] & 0x80 | connection_ % _CONNECTIONS,)) + exchange[3:]
-            size += len(exchange)
-    by_connection: dict[int, bytes] = {}
-    for connection_, _, exchange in said:
-        more = by_connection.get(connection_, b"") + exchange
-        if len(more) <= most:
-            by_connection[connection_] = more
-    yield group
-    yield from (data for data in by_connection.values() if len(data) > 500)
-
-
-def _sample(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Return connection and API key of each exchange of a capture, and the exchange as inputs have it."""
-    capture = open_capture(str(path))
-    capture.read()
-    found = []
-    for exchange in ExchangeReader(capture, annotate=False):
-        asked, answered = exchange.request, exchange.response
-        if asked is not None and exchange.api_key is not None and exchange.version is not None:
-            bodies = [b"" if body is None else body.raw[body.start - 4 :] for body in (asked, answered)]
-            took = min((exchange.latency or 0) // MS, 255)
-            head = bytes((exchange.api_key, exchange.version, 0 if answered else 0x80, took))
-            found.append((exchange.connection, exchange.api_key, head + b"".join(map(chunk, bodies))))
-    return iter(found)
+    yield from exchanges.seeds([command[0] for command in COMMANDS])

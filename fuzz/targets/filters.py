@@ -37,8 +37,6 @@ class Sample:
     """Exchanges to be filtered: the beginning of the capture that comes with the package."""
 
     def __init__(self) -> None:
-        from fuzz.targets.pcap import sample
-
         def use(path: object) -> None:
             self.capture = Capture(open_source(str(path)))
             self.capture.read()
@@ -48,7 +46,7 @@ class Sample:
             self.columns = TableColumns.of(self.capture)
             self.with_messages = TableColumns.of(self.capture, ExchangeColumns(self.capture))
 
-        packets.on_disk(sample(_BYTES_OF_SAMPLE), use)
+        packets.on_disk(packets.sample(_BYTES_OF_SAMPLE), use)
         check(len(self.exchanges) > _MOST_COMPARED, "the sample is too small")
 
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import json
 
-from captures.exchanges import Capture, ExchangeReader
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.export.scrub.scrubber import Scrubber
+from captures.faults import Faults
 from captures.packets import CaptureError, PacketBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.budget import changed
 from fuzz.target import check
+from kproxy.writing import packet_steps
 from tests.captures.packets.kit import Read, read
 
 _LIMITS = {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16, "batch_records": 1000}
-_SMALL_BLOCKS = (256, 900, 3000)  # no block is smaller than the first
+SMALL_BLOCKS = (256, 900, 3000)
+"""Sizes of blocks that inputs which are kept are read with; no block is smaller than the first."""
+_MOST_BLOCKS = 4
+"""Blocks that a file is cut into, about: each takes as long as reading a small file at once."""
 
 T = TypeVar("T")
 
@@ -35,14 +43,35 @@ def on_disk(data: bytes, use: Callable[[Path], T]) -> T:
     path.unlink(missing_ok=True)  # an earlier one may still be mapped
     path.write_bytes(data)
     try:
-        return use(path)
+        with uncontained():
+            return use(path)
     finally:
         path.unlink(missing_ok=True)
 
 
-def small_block(number: int) -> int:
-    """Return one of the small block sizes."""
-    return _SMALL_BLOCKS[number % len(_SMALL_BLOCKS)]
+@contextmanager
+def uncontained() -> Iterator[None]:
+    """Let errors raise that are contained for users: here each of them is a case."""
+    before = Faults.note, Scrubber._blank_whole
+    Faults.note, Scrubber._blank_whole = _noted, _not_scrubbed  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Faults.note, Scrubber._blank_whole = before  # type: ignore[method-assign]
+
+
+def _noted(_: Faults, error: Exception, doing: str, number: int = 0) -> None:
+    raise error
+
+
+def _not_scrubbed(_: Scrubber, size: int, what: str, error: Exception) -> bytes:
+    raise error
+
+
+def block_of(size: int, chance: int) -> int:
+    """Return the size of blocks that a file is read in: any that cuts it into a few."""
+    least = max(size // _MOST_BLOCKS, SMALL_BLOCKS[0])
+    return least + chance % max(size - least, 1)
 
 
 def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[Read, dict[str, Any]] | None:
@@ -91,16 +120,21 @@ def same(one: dict[str, Any], other: dict[str, Any], *what: object) -> None:
         check(value == other[name], *what, "give another", name)
 
 
-def exchanges(data: bytes, block_size: int = BLOCK_SIZE, kind: type[Capture] = Capture) -> Any:
-    """Read a capture up to its exchanges; return what was found, None if it is no capture."""
+def exchanges(
+    data: bytes, block_size: int = BLOCK_SIZE, kind: type[Capture] = Capture, *, show: bool = False
+) -> Any:
+    """Read a capture up to its exchanges; return what was found, None if it is no capture.
+
+    :param show: decode all exchanges as well, as for the screen and for programs
+    """
     try:
-        return on_disk(data, lambda path: _exchanges(path, block_size, kind))
+        return on_disk(data, lambda path: _exchanges(path, block_size, kind, show))
     except CaptureError as error:
         check(error.reason, "an error without a reason")
         return None
 
 
-def _exchanges(path: Path, block_size: int, kind: type[Capture]) -> Any:
+def _exchanges(path: Path, block_size: int, kind: type[Capture], show: bool) -> Any:
     capture = kind(open_source(str(path)), block_size)
     capture.read()
     table = capture.table
@@ -108,10 +142,27 @@ def _exchanges(path: Path, block_size: int, kind: type[Capture]) -> Any:
     for index in table.order().tolist():
         row = table.row(index)
         row["client_id"] = table.client_ids[row["client_id"]] if row["client_id"] >= 0 else None
+        row["client"] = capture.endpoints(row["connection"])[0]
         rows.append(row)
-    if kind is Capture and block_size == BLOCK_SIZE:
+    if show:
         shown(capture)
     return rows, sorted(map(repr, capture.skipped)), capture.foreign
+
+
+def scrubbed(data: bytes) -> None:
+    """Write a capture out again with what users said made filler, the packets as they were and packets of our own."""
+    try:
+        on_disk(data, _scrubbed)
+    except CaptureError as error:
+        check(error.reason, "an error without a reason")
+
+
+def _scrubbed(path: Path) -> None:
+    capture = open_capture(str(path))
+    capture.read()
+    for synthetic in (False, True):
+        for _ in packet_steps(capture, capture.table.order(), BytesIO(), scrub=True, synthetic=synthetic):
+            pass
 
 
 def shown(capture: Capture) -> None:
@@ -126,3 +177,14 @@ def checked(reader: ExchangeReader) -> None:
         check(exchange.number == number, "exchange", exchange.number, "in the place of", number)
         check(exchange.api and all(isinstance(part, str) for part in exchange.gist), "exchange", number)
         json.encode(exchange.to_json())
+
+
+def sample(most: int) -> bytes:
+    """Return the first packets of the capture that comes with the package, up to so many bytes."""
+    from importlib.resources import files
+
+    data = (files("captures") / "samples" / "rebalance.pcap").read_bytes()
+    end = 24
+    while (following := end + 16 + int.from_bytes(data[end + 8 : end + 12], "little")) <= most:
+        end = following
+    return data[:end]

@@ -4,42 +4,96 @@
 * How much is read at a time changes nothing: packets, comments, counts, streams, gaps, exchanges.
 * Segments and gaps tile every stream; no stream holds more than its packets brought.
 * Of a sound file that is cut short all packets before the cut are there, and they are the same.
-* Every exchange can be decoded, annotated and told in one line.
+* Every exchange can be decoded, annotated and told in one line, and scrubbed packets can be written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
+from captures.packets.reader import BLOCK_SIZE
 from fuzz.target import check
-from fuzz.targets import packets
+from fuzz.targets import framing, packets
 from tests.captures.packets.kit import Record, pcap
 
 LONGEST = 8192
 
-_MOST_PACKETS_EXACT = ("number", "time", "seq", "captured")
+mutate = framing.pcap
+
+
+_HEADER = 24
+_EXACT = ("number", "time", "seq", "captured")
 
 
 def run(data: bytes) -> None:
-    """Read the file, in one block and in small ones, whole and cut."""
+    """Read the file in one way, or in two that are compared: which, its bytes decide."""
     chance = crc32(data)
+    small = packets.block_of(len(data), chance >> 8)
+    block = small if chance & 16 else BLOCK_SIZE
+    match chance & 15:
+        case 0 | 1 | 2 | 3:
+            packets.packets(data, block)
+        case 4 | 5:
+            packets.scrubbed(data)
+        case 6 | 7 | 8:
+            packets.exchanges(data, block)
+        case 9:
+            packets.exchanges(data, block, show=True)
+        case 10 | 11 | 12:
+            packets_alike(data, small)
+        case 13 | 14:
+            exchanges_alike(data, small)
+        case _:
+            cut_short(data, (chance >> 8) % (len(data) + 1))
+
+
+def several(inputs: Sequence[bytes], join: framing.Join = framing.join_pcap) -> None:
+    """Read files as parts of one, as :func:`run` reads one; those that cannot be parts, each for itself."""
+    joined, left = join(inputs)
+    for data in (joined, *left):
+        run(data)
+
+
+def kin(data: bytes) -> bytes:
+    """Return what files must have in common to be parts of one: their headers."""
+    return data[:_HEADER]
+
+
+def every(data: bytes) -> None:
+    """Do all that :func:`run` does to one or another input."""
+    chance = crc32(data)
+    packets.exchanges(data, show=True)
+    packets.scrubbed(data)
+    for block in (*packets.SMALL_BLOCKS, packets.block_of(len(data), chance >> 8)):
+        packets_alike(data, block)
+        exchanges_alike(data, block)
+    cut_short(data, (chance >> 8) % (len(data) + 1))
+
+
+def packets_alike(data: bytes, block: int) -> None:
+    """Check that reading in blocks of that size finds the packets and streams that reading all at once finds."""
+    found, again = packets.packets(data), packets.packets(data, block)
+    check((found is None) == (again is None), "blocks of", block, "bytes decide whether it is a capture")
+    if found is not None and again is not None:
+        packets.same(found[1], again[1], "blocks of", block, "bytes")
+
+
+def exchanges_alike(data: bytes, block: int) -> None:
+    """Check that reading in blocks of that size finds the exchanges that reading all at once finds."""
+    whole = packets.exchanges(data)
+    check(whole == packets.exchanges(data, block), "blocks of", block, "bytes give other exchanges")
+
+
+def cut_short(data: bytes, end: int) -> None:
+    """Check that a sound file has all packets before a place where it is cut off."""
     found = packets.packets(data)
-    small = packets.small_block(chance)
-    again = packets.packets(data, small)
-    check((found is None) == (again is None), "blocks of", small, "bytes decide whether it is a capture")
-    if found is None or again is None:
-        return
-    packets.same(found[1], again[1], "blocks of", small, "bytes")
-    if chance & 4:  # either of these for each input, as both take their time
-        whole = packets.exchanges(data)
-        check(whole == packets.exchanges(data, small), "blocks of", small, "bytes give other exchanges")
-    elif not found[1]["statistics"]["damage"]:
-        first = packets.packets(data[: chance % (len(data) + 1)])
-        for name in _MOST_PACKETS_EXACT if first else ():
-            assert first is not None
-            part = first[1][name][:-1]  # the last packet may be cut
-            check(part == found[1][name][: len(part)], "cut short, it has another", name)
+    first = None if found is None or found[1]["statistics"]["damage"] else packets.packets(data[:end])
+    for name in _EXACT if first else ():
+        assert found is not None
+        assert first is not None
+        part = first[1][name][:-1]  # the last packet may be cut
+        check(part == found[1][name][: len(part)], "cut short, it has another", name)
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
@@ -51,7 +105,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     yield "nanoseconds", pcap(list(frames), nano=True)
     yield "modified", pcap(list(frames), modified=True)
     yield "cut-packets", pcap([Record(frame[:70], wire=len(frame)) for frame in frames])
-    yield "sample", sample(4000)
+    yield "sample", packets.sample(4000)
 
 
 def connection() -> list[bytes]:
@@ -100,14 +154,3 @@ def link_layers() -> Iterator[tuple[str, list[bytes], int]]:
         ethernet(ipv4("10.1.0.1", "10.1.0.2", vxlan, 17)),
     ]
     yield "tunnels", tunnels, 1
-
-
-def sample(most: int) -> bytes:
-    """Return the first packets of the capture that comes with the package, up to so many bytes."""
-    from importlib.resources import files
-
-    data = (files("captures") / "samples" / "rebalance.pcap").read_bytes()
-    end = 24
-    while (following := end + 16 + int.from_bytes(data[end + 8 : end + 12], "little")) <= most:
-        end = following
-    return data[:end]

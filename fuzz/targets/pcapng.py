@@ -6,14 +6,20 @@ What must hold is what must hold of pcap files (:mod:`fuzz.targets.pcap`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from fuzz.targets import pcap
+from fuzz.targets import framing, pcap
+from fuzz.targets.packets import sample
 from tests.captures.packets.kit import T0, block, enhanced, interface, option, pcapng_of, section
 
 LONGEST = 8192
 
-run = pcap.run
+run, every, mutate = pcap.run, pcap.every, framing.pcapng
+
+
+def several(inputs: Sequence[bytes]) -> None:
+    """Read files as the sections of one; those that cannot be, each for itself."""
+    pcap.several(inputs, framing.join_pcapng)
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
@@ -43,5 +49,5 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     each = b"".join(enhanced(frames_[3 % len(frames_)], n, n) for n, (_, frames_, _) in enumerate(layers))
     yield "interfaces", section() + many + each
     secrets = b"CLIENT_RANDOM " + b"00" * 32 + b" " + b"11" * 48 + b"\n"
-    yield "secrets", pcapng_of(pcap.sample(1500), secrets)
-    yield "sample", pcapng_of(pcap.sample(4000), b"")
+    yield "secrets", pcapng_of(sample(1500), secrets)
+    yield "sample", pcapng_of(sample(4000), b"")

@@ -7,18 +7,22 @@ snapshot length, bytes changed, sent again with other bytes or other edges, a re
 * Nothing raises; segments and gaps tile every stream, and no stream has more bytes than its packets brought.
 * How much is read at a time changes nothing; nor does which of the two ways through framing and pairing is taken.
 * If packets were only cut, repeated and delayed, the exchanges are those of the conversation, and nothing is missing.
-* Every exchange can be decoded, annotated and told in one line.
+* Every exchange can be decoded, annotated and told in one line, and scrubbed packets can be written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
+from zlib import crc32
 
+from captures.exchanges import Capture
 from captures.packets import ACK, FIN, RST
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.apis import api
+from fuzz.mutate import havoc
 from fuzz.target import Input, check
 from fuzz.targets import packets
 from tests.captures.exchanges.talk import Talk, Thorough
@@ -28,9 +32,21 @@ LONGEST = 1024
 SECONDS = 20
 
 _MOST_PACKETS = 60
+_ENDED, _ENDING = b"\0" + b"\1" * 30, 0.85
+"""What lets all that is not said yet be said in whole packets, and how often it does."""
 _MOST_MESSAGES = 20
 _LATE = 4
 """Packets that a late one lets pass."""
+_CLIENT, _FIRST_PORT = "10.0.0.1", 40_000
+_COLUMNS = (
+    "api_key",
+    "version",
+    "correlation_id",
+    "client_id",
+    "request_size",
+    "response_size",
+    "flags",
+)
 _VERSIONS = ((0, 3), (0, 8), (0, 12), (1, 12), (3, 1), (3, 9), (12, 4), (18, 3), (36, 0), (60, 0))
 
 
@@ -89,51 +105,126 @@ class Wire:
 
 
 def run(data: bytes) -> None:
-    """Make the capture and read it in all ways."""
+    """Make the capture and read it in one way, or in two that are compared: which, the input's bytes decide."""
+    talk, wire, capture = capture_of(data)
+    chance = crc32(data)
+    block = packets.block_of(len(capture), chance >> 8)
+    kind = Thorough if chance & 8 else Capture
+    match chance & 7:
+        case 0 | 1 | 2:
+            found = packets.exchanges(
+                capture, block if chance & 16 else BLOCK_SIZE, kind, show=chance & 7 == 0
+            )
+            if not wire.harmed:
+                understood(talk, found)
+        case 3 if chance & 48 == 48:
+            packets.scrubbed(capture)
+        case 3:
+            streams = packets.packets(capture, block if chance & 16 else BLOCK_SIZE)
+            assert streams is not None
+            if not wire.harmed:
+                right_streams(talk, streams[1])
+        case 4:
+            packets_alike(capture, block)
+        case _:
+            ways_alike(capture, kind, block if chance & 16 or kind is Capture else BLOCK_SIZE)
+
+
+def every(data: bytes) -> None:
+    """Do all that :func:`run` does to one or another input."""
+    talk, wire, capture = capture_of(data)
+    whole, streams = packets.exchanges(capture, show=True), packets.packets(capture)
+    assert streams is not None
+    packets.scrubbed(capture)
+    if not wire.harmed:
+        understood(talk, whole)
+        right_streams(talk, streams[1])
+    for block in (*packets.SMALL_BLOCKS, packets.block_of(len(capture), crc32(data) >> 8), BLOCK_SIZE):
+        packets_alike(capture, block)
+        for kind in (Capture, Thorough):
+            ways_alike(capture, kind, block)
+
+
+def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
+    """Return an input changed anywhere, and more often than not with an end: beyond it packets have a byte each."""
+    changed = havoc(data, rng, LONGEST, other=other)
+    return changed + _ENDED if rng.random() < _ENDING else changed
+
+
+def several(inputs: Sequence[bytes]) -> None:
+    """Read conversations as connections of one capture, in one way or two, and check each."""
+    said = [said_of(data, number) for number, data in enumerate(inputs)]
+    records = [record for _, wire in said for record in wire.conversation.records]
+    records.sort(key=lambda record: record.time)
+    capture = pcap(list[Record | bytes](records), nano=True)
+    chance = crc32(b"".join(inputs))
+    block = packets.block_of(len(capture), chance >> 8) if chance & 1 else BLOCK_SIZE
+    kind = Thorough if chance & 2 else Capture
+    found = packets.exchanges(capture, block, kind, show=chance & 0x3C == 0x3C)
+    by_client: dict[str, list[dict[str, Any]]] = {}
+    for row in found[0]:
+        by_client.setdefault(row["client"], []).append(row)
+    for number, (talk, wire) in enumerate(said):
+        if not wire.harmed:
+            right_exchanges(talk, by_client.get(f"{_CLIENT}:{_FIRST_PORT + number}", []))
+    if chance & 4 and chance & 3:  # these take as long again, or longer
+        check(packets.exchanges(capture) == found, kind.__name__, "in blocks of", block, "bytes")
+    elif chance & 0x38 == 0x38:
+        packets_alike(capture, block)
+    elif chance & 0x78 == 0x30:
+        packets.scrubbed(capture)
+
+
+def capture_of(data: bytes) -> tuple[Talk, Wire, bytes]:
+    """Return what is said, the packets it is cut into, and the capture of these."""
+    talk, wire = said_of(data)
+    return talk, wire, pcap(list(wire.conversation.records), nano=True)
+
+
+def said_of(data: bytes, number: int = 0) -> tuple[Talk, Wire]:
+    """Return what is said on a connection, and the packets it is cut into."""
     given = Input(data)
     chosen = given.number()
     talk = talk_of(given)
-    wire = wire_of(given, talk, handshake=not chosen & 4)
+    wire = wire_of(given, talk, number, handshake=not chosen & 4)
     wire.harmed |= bool(chosen & 4)
-    capture = pcap(list(wire.conversation.records), nano=True)
-    small = packets.small_block(chosen)
-    found = packets.packets(capture)
+    return talk, wire
+
+
+def packets_alike(capture: bytes, block: int) -> None:
+    """Check that reading in blocks of that size finds the packets and streams that reading all at once finds."""
+    found, again = packets.packets(capture), packets.packets(capture, block)
     assert found is not None
+    assert again is not None
+    packets.same(found[1], again[1], "blocks of", block, "bytes")
+
+
+def ways_alike(capture: bytes, kind: type[Capture], block: int) -> None:
+    """Check that a way through framing and pairing finds, in blocks, what the ordinary one finds at once."""
     whole = packets.exchanges(capture)
-    if chosen & 16:  # either of these for each input, as both take their time
-        again = packets.packets(capture, small)
-        assert again is not None
-        packets.same(found[1], again[1], "blocks of", small, "bytes")
-    else:
-        check(packets.exchanges(capture, small) == whole, "blocks of", small, "bytes give other exchanges")
-    thorough = packets.exchanges(capture, small if chosen & 8 else BLOCK_SIZE, Thorough)
-    check(thorough == whole, "the thorough way gives other exchanges")
-    if not wire.harmed:
-        right(talk, found[1], whole)
+    other = packets.exchanges(capture, block, kind)
+    check(other == whole, kind.__name__, "in blocks of", block, "bytes gives other exchanges")
 
 
-def right(talk: Talk, found: dict[str, Any], whole: Any) -> None:
-    """Check that everything that was said is there."""
-    sent = {side: b"".join(data for whose, data in talk.messages if whose is side) for side in (True, False)}
-    streams = found["streams"]
+def right_streams(talk: Talk, found: dict[str, Any]) -> None:
+    """Check that all bytes that were said are there."""
+    sent = [b"".join(data for whose, data in talk.messages if whose is side) for side in (True, False)]
     check(not found["gaps"], "gaps:", found["gaps"])
-    if streams:
-        check(streams == [sent[True], sent[False]], "the streams hold other bytes")
+    check(found["streams"] in ([], sent), "the streams hold other bytes")
+
+
+def understood(talk: Talk, whole: Any) -> None:
+    """Check that the exchanges are those of the conversation, and that there is nothing else."""
     rows, skipped, foreign = whole
     check(not skipped and not foreign, "not understood:", skipped, foreign)
-    names = (
-        "connection",
-        "api_key",
-        "version",
-        "correlation_id",
-        "client_id",
-        "request_size",
-        "response_size",
-        "flags",
-    )
+    right_exchanges(talk, rows)
+
+
+def right_exchanges(talk: Talk, rows: list[dict[str, Any]]) -> None:
+    """Check that the exchanges are those of the conversation."""
     # late packets change their order
-    got = sorted((tuple(row[name] for name in names) for row in rows), key=lambda each: each[3])
-    check(got == [tuple(each) for each in talk.exchanges], "exchanges", got, "of", talk.exchanges)
+    got = sorted((tuple(row[name] for name in _COLUMNS) for row in rows), key=lambda each: each[2])
+    check(got == [tuple(each)[1:] for each in talk.exchanges], "exchanges", got, "of", talk.exchanges)
 
 
 def talk_of(given: Input) -> Talk:
@@ -161,9 +252,9 @@ def talk_of(given: Input) -> Talk:
     return talk
 
 
-def wire_of(given: Input, talk: Talk, *, handshake: bool) -> Wire:
+def wire_of(given: Input, talk: Talk, number: int, *, handshake: bool) -> Wire:
     """Cut what is said into packets."""
-    wire = Wire()
+    wire = Wire(Conversation(client=(_CLIENT, _FIRST_PORT + number)))
     if handshake:
         wire.conversation.handshake()
     for from_client, data in talk.messages:

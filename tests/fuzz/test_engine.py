@@ -53,7 +53,7 @@ def outcome_of(text: str) -> Outcome:
 def test_a_run_without_a_case() -> None:
     outcome = outcome_of(QUIET)
     assert (outcome.executions, outcome.before, outcome.after) == (3000, 2077, 2310)
-    assert (outcome.inputs, outcome.megabytes, outcome.case, outcome.told) == (7, 91, None, [])
+    assert (outcome.inputs, outcome.megabytes, outcome.cases, outcome.told) == (7, 91, [], [])
     assert not outcome.failed
     assert (
         "3,000 executions in 12 s (250/s), 2,310 edges (+233), 7 new inputs, 91 MB: no case"
@@ -64,9 +64,9 @@ def test_a_run_without_a_case() -> None:
 def test_a_case_is_told_with_its_file_and_its_traceback() -> None:
     outcome = outcome_of(BROKEN)
     assert outcome.failed
-    assert outcome.case == Path("fuzz/found/embedded/crash-0a1b")
+    assert outcome.cases == [Path("fuzz/found/embedded/crash-0a1b")]
     assert "Violation: a problem at -7" in outcome.told
-    assert "a case: fuzz/found/embedded/crash-0a1b" in outcome.summary()
+    assert "cases: fuzz/found/embedded/crash-0a1b" in outcome.summary()
 
 
 def test_files_are_run_without_atheris(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +154,7 @@ def test_a_dictionary_is_given_where_there_are_words(
     monkeypatch.setattr(engine, "need_atheris", lambda: None)
     monkeypatch.setattr(engine, "FOUND", tmp_path / "found")
     monkeypatch.setattr(
-        engine, "_libfuzzer", lambda name, options, progress: given.extend(options) or Outcome(name)
+        engine, "_ended", lambda name, module, progress: given.extend(module) or Outcome(name)
     )
     engine.fuzz(name, tmp_path / "work", runs=7)
     dictionaries = [Path(option.partition("=")[2]) for option in given if option.startswith("-dict=")]
@@ -172,13 +172,13 @@ def test_merging_tells_what_was_added(
     (corpus / "seed-one").write_bytes(b"1")
     given: list[str] = []
 
-    def added(name: str, options: list[str], progress: object) -> Outcome:
-        given.extend(options)
+    def added(name: str, module: list[str], progress: object) -> Outcome:
+        given.extend(module)
         (corpus / "0a1b").write_bytes(b"2")
         return Outcome(name)
 
     monkeypatch.setattr(engine, "need_atheris", lambda: None)
-    monkeypatch.setattr(engine, "_libfuzzer", added)
+    monkeypatch.setattr(engine, "_ended", added)
     for module in (engine, target_module):
         monkeypatch.setattr(module, "CORPUS", tmp_path / "corpus")
     monkeypatch.setattr(target_module, "FOUND", tmp_path / "found")

@@ -11,7 +11,7 @@ import pytest
 
 from fuzz import seeds
 from fuzz.engine import replay
-from fuzz.target import CORPUS, FOUND, NAMES, OPEN, Violation, kept, known, load
+from fuzz.target import CORPUS, FOUND, NAMES, OPEN, Violation, kept, known, load, whole
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,7 +28,7 @@ def test_kept_inputs_hold(name: str) -> None:
     [pytest.param(name, path, id=f"{name}-{path.name}") for name in NAMES for path in known(name)],
 )
 def test_open_inputs_still_break_their_target(name: str, path: Path) -> None:
-    load(name).run(path.read_bytes())
+    whole(load(name))(path.read_bytes())
 
 
 def test_every_folder_belongs_to_a_target() -> None:

@@ -50,7 +50,7 @@ _UNUSED = frozenset(
         "ECH_CONFIG",
     )
 )
-_SESSION = re.compile(r"RSA\s+Session-ID:([0-9a-fA-F]{2,64})\s+Master-Key:([0-9a-fA-F]{96})")
+_SESSION = re.compile(r"RSA\s+Session-ID:((?:[0-9a-fA-F]{2}){1,32})\s+Master-Key:([0-9a-fA-F]{96})")
 
 
 _K = TypeVar("_K")

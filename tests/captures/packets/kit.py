@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
@@ -55,6 +56,11 @@ def tcp(
     )
 
 
+@cache
+def _packed(address: str) -> bytes:
+    return ip_address(address).packed
+
+
 def ipv4(
     src: str,
     dst: str,
@@ -70,18 +76,13 @@ def ipv4(
     size = 20 + 4 * options
     total = size + len(payload) if total is None else total
     head = struct.pack(">BBHHHBBH", 0x40 | size // 4, 0, total, identification, fragment, 64, protocol, 0)
-    return head + ip_address(src).packed + ip_address(dst).packed + b"\x01" * 4 * options + payload
+    return head + _packed(src) + _packed(dst) + b"\x01" * 4 * options + payload
 
 
 def ipv6(src: str, dst: str, payload: bytes, following: int = 6, length: int | None = None) -> bytes:
     """RFC 8200 section 3."""
     length = len(payload) if length is None else length
-    return (
-        struct.pack(">IHBB", 6 << 28, length, following, 64)
-        + ip_address(src).packed
-        + ip_address(dst).packed
-        + payload
-    )
+    return struct.pack(">IHBB", 6 << 28, length, following, 64) + _packed(src) + _packed(dst) + payload
 
 
 def ethernet(payload: bytes, ethertype: int = 0x0800, tags: tuple[int, ...] = ()) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from dissectors.conversation import Damage, Limits, Outcome, Side
@@ -153,6 +155,22 @@ def test_an_impossible_size_loses_step_until_frames_follow() -> None:
         "skipped broker 10-74: a size that no response has",
         "answered 2/2",
         "answered 3/3",
+    )
+
+
+def test_no_frame_is_larger_than_its_length_can_be_told() -> None:
+    """With its size field it would not fit an int32; the response is due, which proves sizes that are possible."""
+    play = (
+        Playbook().client(request(1), request(2)).broker(b"\x7f\xff\xff\xff", struct.pack(">i", 1), noise(20))
+    )
+    play.conversation.finish()
+    play.expect(
+        "seen 1",
+        "seen 2",
+        "skipped broker 0-28: a size that no response has",
+        "unanswered 1 (the capture ended)",
+        "unanswered 2 (the capture ended)",
+        "finished",
     )
 
 

@@ -83,6 +83,13 @@ def test_zstd_that_shrinks_more_than_the_first_guess() -> None:
     assert decompress(Codec.ZSTD, squeezed) == bytes(900_000)
 
 
+def test_zstd_frames_behind_an_empty_one() -> None:
+    """The library says of a first frame of size 0 that there is nothing, and looks no further."""
+    empty, more = (zstandard.ZstdCompressor().compress(data) for data in (b"", PLAIN))
+    assert decompress(Codec.ZSTD, empty) == b""
+    assert decompress(Codec.ZSTD, empty + more) == PLAIN
+
+
 def test_raw_snappy_literal() -> None:
     # Snappy format description: length 5 as varint, literal tag (5 - 1) << 2, bytes.
     assert decompress(Codec.SNAPPY, b"\x05\x10hello") == b"hello"

@@ -63,6 +63,7 @@ def test_line_ends_and_blanks() -> None:
         f"CLIENT_RANDOM {RANDOM.hex()} {MASTER.hex()} more",
         f"SERVER_TRAFFIC_SECRET_0 {RANDOM.hex()} {TRAFFIC.hex()[:-2]}",
         "RSA Session-ID:00 Master-Key:00",
+        f"RSA Session-ID:abc Master-Key:{MASTER.hex()}",
         "\xff\xfe not text",
         "A" * 100_000,
     ],

@@ -1,0 +1,269 @@
+"""What analyses make of exchanges that hold anything: all they find, without the commands that show some of it.
+
+The first byte of an input chooses the analysis. Then come exchanges, as :mod:`fuzz.targets.exchanges` reads them.
+
+* Nothing raises, be it contained for users or not, and all that is found can be written as JSON.
+* What is found points at exchanges and connections that there are.
+* Tables and exports have a row for each exchange.
+* A capture differs from itself in nothing.
+* Asked again and again while a capture grows, a diagnosis answers as well; so do the histories of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from msgspec import json
+
+from captures.analysis.client_compat import ClientCompatibility
+from captures.analysis.clients import inventory
+from captures.analysis.clients.reading import read_clients
+from captures.analysis.comparison.compare import compare_sides
+from captures.analysis.comparison.side import Side
+from captures.analysis.compat import Compatibility
+from captures.analysis.compat_model import Target
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.groups.history import GroupHistories
+from captures.analysis.journey import Journeys
+from captures.analysis.journey.sought import Sought
+from captures.analysis.lag import LagStats
+from captures.analysis.negotiation import Negotiation
+from captures.analysis.party.finding import find_party
+from captures.analysis.party.log import PartyLog, rows_of
+from captures.analysis.party.model import Asked, Question
+from captures.analysis.releases import BrokerRelease, line_of
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.export.group_html import page
+from captures.export.group_mermaid import lines as group_lines
+from captures.names import Names
+from captures.tables.exchange_rows import ExchangeTables
+from captures.tables.schema import TABLES
+from captures.tables.whole_rows import WholeTables
+from fuzz.target import Input, check
+from fuzz.targets import exchanges, packets
+from kproxy.writing import FileFormat, Layout, columns_of, packet_steps, write_exchanges
+
+LONGEST = 16384
+SECONDS = 30
+
+_SOUGHT = (Sought(), Sought(topic="orders"), Sought(contains=b"a"), Sought(key=b""), Sought("orders", 0, 0))
+_QUESTIONS = (
+    *(Question(Asked.CLIENT, "app"), Question(Asked.CLIENT, "*"), Question(Asked.CONNECTION, "0")),
+    *(Question(Asked.MEMBER, ""), Question(Asked.TRANSACTION, "app"), Question(Asked.PRODUCER, "0")),
+)
+_FORMATS: tuple[FileFormat, ...] = ("json", "csv", "parquet", "mermaid")
+
+
+def run(data: bytes) -> None:
+    """Make the capture and analyse it."""
+    several((data,))
+
+
+def several(inputs: Sequence[bytes]) -> None:
+    """Analyse the exchanges of several inputs, as one capture, in the way that the first of them chooses."""
+    analysis = ANALYSES[inputs[0][0] % len(ANALYSES) if inputs[0] else 0]
+    capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
+    packets.on_disk(capture, analysis)
+
+
+def every(data: bytes) -> None:
+    """Analyse the capture in all ways."""
+    capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:])))])
+    for analysis in ANALYSES:
+        packets.on_disk(capture, analysis)
+
+
+def alike(inputs: Sequence[bytes]) -> list[bytes]:
+    """Return inputs that choose the analysis that the first of them chooses."""
+    return [inputs[0][:1] + data[1:] for data in inputs]
+
+
+def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
+    """Return an input with other exchanges, or for another analysis."""
+    return exchanges.mutate(data, other, rng, len(ANALYSES))
+
+
+# ---------------------------------------------------------------- reading
+def opened(path: Path) -> Capture:
+    """Read a capture."""
+    capture = open_capture(str(path))
+    capture.read()
+    return capture
+
+
+def shown_to(path: Path, *makers: Callable[[Capture, Any], Any]) -> tuple[Capture, ExchangeReader, list[Any]]:
+    """Read a capture, and show its exchanges to what learns from them; return that, too."""
+    capture = opened(path)
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    learners = [make(capture, reader.knowledge.topic_name) for make in makers]
+    for exchange in reader:
+        for learner in learners:
+            learner.add(exchange)
+    return capture, reader, learners
+
+
+def encoded(found: Iterable[Any]) -> None:
+    """Check that all that was found can be written as JSON."""
+    for each in found:
+        json.encode(each.to_json())
+
+
+# ---------------------------------------------------------------- the analyses
+def diagnosed(path: Path) -> None:
+    """What is wrong, and how groups fared."""
+    capture, reader, (diagnosis,) = shown_to(path, Diagnosis)
+    findings = diagnosis.findings()
+    encoded(findings)
+    for finding in findings:
+        check(finding.sentence and finding.advice and finding.count > 0, "a finding says nothing:", finding)
+        check(finding.first <= finding.last, "found", finding.first, "to", finding.last)
+        check(all(1 <= each <= len(reader) for each in finding.evidence), "evidence", finding.evidence)
+        connections = len(capture.connections)
+        check(
+            all(0 <= each < connections for each in finding.connections), "connections", finding.connections
+        )
+    check(all(each.why for each in diagnosis.blind()), "a rule that could not judge does not say why")
+
+
+def grouped(path: Path) -> None:
+    """Histories of groups, as JSON, as a page and as a diagram."""
+    _, _, (histories,) = shown_to(path, lambda capture, names: GroupHistories(names, capture))
+    timelines = histories.result()
+    for timeline in timelines:
+        encoded(timeline.rebalances)
+    told = [(timeline, timeline.rebalances) for timeline in timelines]
+    check("</html>" in page(told, names=Names(), zone=UTC, source="fuzz"), "the page has no end")
+    check(next(iter(group_lines(told, UTC))).startswith("sequenceDiagram"), "no diagram")
+
+
+def grown(path: Path) -> None:
+    """The diagnosis of a capture that grows, asked at every step."""
+    capture = Capture(open_capture(str(path)).source, max(path.stat().st_size // 4, 256))
+    reader = ExchangeReader(capture, annotate=False, gist=False, live=True)
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
+    for rows in capture.updates():
+        for exchange in reader.take(rows.tolist()):
+            diagnosis.add(exchange)
+        encoded(diagnosis.findings(now=capture.latest))
+        diagnosis.blind()
+    encoded(diagnosis.findings())
+
+
+def versions(path: Path) -> None:
+    """Which versions were offered and used, and what other releases would make of them."""
+    makers: list[Callable[[Capture, Any], Any]] = [
+        lambda capture, _: Negotiation(capture),
+        *(lambda capture, _, each=each: Compatibility(each, capture) for each in targets()),
+        *(
+            lambda capture, _, each=each: ClientCompatibility(line_of(each), capture)
+            for each in ("0.11.0", "4.0")
+        ),
+    ]
+    _, _, (negotiation, *others) = shown_to(path, *makers)
+    encoded((negotiation.result(),))
+    for other in others:
+        result = other.result()
+        encoded(result.clients if isinstance(other, Compatibility) else result)
+
+
+@cache
+def targets() -> tuple[Target, ...]:
+    """Return brokers that there might be instead."""
+    releases = tuple(Target.of_release(BrokerRelease.of(each)) for each in ("2.0", "4.3"))
+    return *releases, Target.of_ranges("brokers", [{0: (0, 3), 1: (2, 1), 18: (0, 4)}])
+
+
+def positions(path: Path) -> None:
+    """How far groups are behind."""
+    _, _, (stats,) = shown_to(path, lambda _, names: LagStats(names))
+    encoded(stats.result())
+
+
+def followed(path: Path) -> None:
+    """What clients are, what parties did, and where records went."""
+    capture = opened(path)
+    reader = ExchangeReader(capture, annotate=False, gist=False)
+    clients = inventory.Clients(capture)
+    for _ in read_clients(reader, clients):
+        pass
+    encoded(clients.result())
+    for question in _QUESTIONS:
+        party = find_party(capture, question)
+        if not party.ties:
+            continue
+        log = PartyLog(party, capture, reader.knowledge.topic_name)
+        for exchange in reader.several(rows_of(capture, party).tolist()):
+            log.add(exchange)
+        encoded((party, *log.result()))
+    reader.learn(len(reader))
+    for sought in _SOUGHT:
+        journeys = Journeys(sought, reader.knowledge.topic_name, capture.table)
+        for _ in journeys.read(reader):
+            pass
+        encoded((journeys.result(),))
+
+
+def compared(path: Path) -> None:
+    """What differs between a capture and itself."""
+    sides = [shown_to(path, lambda capture, names: Side("it", capture, names))[2][0] for _ in range(2)]
+    comparison = compare_sides(*sides)
+    encoded((comparison,))
+    check(
+        not comparison.differences,
+        "it differs from itself:",
+        [each.to_json() for each in comparison.differences],
+    )
+
+
+def tabled(path: Path) -> None:
+    """All tables, all columns."""
+    capture = opened(path)
+    reader = ExchangeReader(capture, annotate=False)
+    reader.learn(len(reader))
+    names = reader.knowledge.topic_name
+    every_column = {"exchanges": [column.name for column in TABLES["exchanges"].columns]}
+    rows = ExchangeTables(TABLES, names=names, run=1, columns=every_column)
+    whole = WholeTables(capture, names, list(TABLES), run=1)
+    for exchange in reader:
+        rows.add(exchange)
+        whole.add(exchange)
+    made = rows.take()
+    count = made["exchanges"].num_rows if made else 0
+    check(count == len(reader), "rows:", count, "of", len(reader))
+    for batch in (*made.values(), *whole.batches().values()):
+        batch.validate(full=True)
+
+
+def written(path: Path) -> None:
+    """Exports of exchanges, with all columns there are."""
+    capture = opened(path)
+    for format_ in _FORMATS:
+        reader = ExchangeReader(capture, annotate=format_ != "mermaid")
+        layout = Layout(format_, columns_of(format_))
+        count = write_exchanges(capture, iter(reader), BytesIO(), layout)
+        check(count == len(reader), format_, "has", count, "of", len(reader), "exchanges")
+
+
+def packed(path: Path) -> None:
+    """Exports of packets: as they were, scrubbed, and synthetic."""
+    capture = opened(path)
+    rows = capture.table.order()
+    for scrub, synthetic in ((True, False), (True, True), (False, True)):
+        for _ in packet_steps(capture, rows, BytesIO(), scrub=scrub, synthetic=synthetic):
+            pass
+
+
+ANALYSES: tuple[Callable[[Path], None], ...] = (
+    *(diagnosed, grouped, grown, versions, positions, followed, compared, tabled, written, packed),
+)
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield, for each analysis, conversations of the sample, and all APIs with values of any kind."""
+    return exchanges.seeds([analysis.__name__ for analysis in ANALYSES])
