@@ -108,8 +108,6 @@ class Planting:
             type_ = member.field.type
             secret = type_.is_secret or type_.content == "config_value"
             made[member.name] = self.value(member.con, type_.content, secret=secret)
-            if member.name == "partitions" and made[member.name] == 1:
-                made[member.name] = 0  # a number of them, which is left to the broker
         if "name" in made and isinstance(made["name"], str):
             made["name"] = name
         if con.tagged is not None:

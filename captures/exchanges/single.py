@@ -240,7 +240,7 @@ class SingleConnection:
                 return handover
             step = min(2 * step, _LARGEST_STEP)
             next_look = at + step
-        return None if to_the_end else self._hand_back()  # what is in step holds much less there
+        return None
 
     def _hand_back(self) -> Handover | None:
         """Return where the connection stands if the bulk way may go on with it."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -305,17 +306,19 @@ class Export:
         """Write exchanges that as many processes decode as there are processors."""
         from captures.exchanges.parallel import in_parallel
 
-        with closing(in_parallel(reader, indexes, self._json_share)) as shares:
+        with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
             for lines, counted in with_progress(shares, lambda _: self.exchanges, len(indexes), "writing"):
                 file.write(lines)
                 self._count(counted)
 
-    def _json_share(self, exchanges: Iterable[Exchange]) -> Iterator[tuple[bytes | bytearray, Counter[str]]]:
+    def _json_share(
+        self, capture: Capture, exchanges: Iterable[Exchange]
+    ) -> Iterator[tuple[bytes | bytearray, Counter[str]]]:
         """Yield some exchanges as JSON lines, and at last what was counted."""
         from captures.export.jsonlines import json_pieces
 
         counted: Counter[str] = Counter()
-        for lines in json_pieces(_counting(exchanges, counted), text=self.text):
+        for lines in json_pieces(_counting(exchanges, counted), text=self.text, faults=capture.faults):
             yield lines, Counter()
         yield b"", counted
 

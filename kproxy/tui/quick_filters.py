@@ -239,7 +239,7 @@ def text_test(field: str, value: str) -> str:
         else "."
         for one in value
     )
-    return f'{field} ~ "(?-i:\\A{escaped}\\Z)"'
+    return f'{field} ~ "(?-i:\\A{escaped}\\z)"'
 
 
 def bytes_test(field: str, value: bytes) -> str:

@@ -104,12 +104,12 @@ def packet(
 @contextmanager
 def limited(**values: int) -> Iterator[None]:
     """Other values of some limits."""
-    before = dict(budget._in_force)
-    budget._in_force.update(values)
+    before = dict(budget.IN_FORCE)
+    budget.IN_FORCE.update(values)
     try:
         yield
     finally:
-        budget._in_force.update(before)
+        budget.IN_FORCE.update(before)
 
 
 @dataclass

@@ -160,9 +160,9 @@ def test_rules_are_left_out() -> None:
     [
         (
             ("--only", "groupful"),
-            "there is no rule 'groupful': did you mean group_full?\nkproxy diagnose --list",
+            "there is no rule 'groupful': did you mean group_full?\n  kproxy diagnose --list",
         ),
-        (("--skip", "nonsense"), "there is no rule 'nonsense'\nkproxy diagnose --list"),
+        (("--skip", "nonsense"), "there is no rule 'nonsense'\n  kproxy diagnose --list"),
         (("--set", "slow_polls.held=1s"), "it has slow_polls.held_up"),
         (("--set", "slow_polls.held_up=soon"), "'soon' is no value of slow_polls.held_up"),
         (("--only", "group_full", "--skip", "group_full"), "leave no rule"),
