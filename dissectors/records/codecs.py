@@ -200,7 +200,9 @@ def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> I
         try:
             part = codec.feed(stream, view[pos : pos + piece], bound - total + 1)
         except codec.errors as error:
-            return Inflated(b"".join(parts), DecodeError(f"corrupt {codec.name} data: {error}", pos))
+            # what zstd calls the fault of corrupt data depends on what the context has decompressed before
+            why = "" if codec is _ZSTD else f": {error}"
+            return Inflated(b"".join(parts), DecodeError(f"corrupt {codec.name} data{why}", pos))
         pos = min(pos + piece, len(data))
         total += len(part)
         if total > bound:

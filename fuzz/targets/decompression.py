@@ -110,9 +110,11 @@ def _lz4(data: bytes, most: int) -> bytes | None:
 def _zstd(data: bytes, most: int) -> bytes | None:
     try:
         size = zstandard.get_frame_parameters(data).content_size
-        return bytes(cramjam.zstd.decompress(data)) if size < most else None
+        made = bytes(cramjam.zstd.decompress(data)) if size < most else None
     except (zstandard.ZstdError, cramjam.DecompressionError):
         return None
+    # cramjam gives nothing for some frames that are corrupt, which zstd itself refuses
+    return made if made is not None and len(made) >= size else None
 
 
 _BY_OTHERS = {Codec.GZIP: _zlib, Codec.LZ4: _lz4, Codec.ZSTD: _zstd}

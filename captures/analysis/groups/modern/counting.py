@@ -20,6 +20,8 @@ from captures.analysis.groups.modern.topics import TopicChanges
 from captures.analysis.groups.surroundings import Surroundings
 
 _FIRST = 2
+_HIGHEST = 2**31 - 1
+"""Epochs are int32. No group gets there, but anybody can say so."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class Counting:
     def _number(self) -> None:
         epoch = self.sure
         for bump in self.open if epoch >= 0 else ():
-            bump.before, bump.generation = epoch, epoch + bump.width
+            bump.before, bump.generation = epoch, _after(epoch, bump.width)
             epoch = bump.generation
 
 
@@ -259,7 +261,7 @@ class EpochCounter:
             return False
         bump = bumps[0]
         bump.late = False
-        bump.before, bump.generation = bump.generation, bump.generation + 1
+        bump.before, bump.generation = bump.generation, _after(bump.generation, 1)
         bump.reasons[0].numbers = (*bump.reasons[0].numbers, shown.number)
         self.counting.sure = bump.generation
         return True
@@ -290,6 +292,11 @@ class EpochCounter:
         return self.from_the_first and not any(
             reason.trigger is Trigger.UNKNOWN for bump in self.counting.bumps for reason in bump.reasons
         )
+
+
+def _after(epoch: int, width: int) -> int:
+    """Return the epoch that bumps lead to."""
+    return min(epoch + width, _HIGHEST)
 
 
 def _is_unexplained(bump: Bump, since: int) -> bool:
