@@ -17,6 +17,8 @@ from captures.export.columns import PLAIN, Column, choose
 from captures.faults import Faults, Uncontained
 from dissectors.printable import printable, printable_json
 
+_LONG = 1 << 20
+"""Characters of a cell that is written in pieces."""
 # What a formula begins with, behind what spreadsheets strip; tabs and line ends may begin another cell.
 _FORMULA = re.compile("[\\s\"'\0]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 
@@ -43,9 +45,30 @@ def write_csv(
         except Exception as error:
             faults.note(error, "writing it as CSV", exchange.number)
             continue
-        lines.writerow(row)
+        if any(cell.__class__ is str and len(cell) > _LONG for cell in row):
+            _write_long(row, file)
+        else:
+            lines.writerow(row)
+        del row  # a body may be hundreds of megabytes, and would be kept until the next one is made
         count += 1
     return count
+
+
+def _write_long(row: Iterable[Any], file: TextIO) -> None:
+    """Write a row with long cells piece by piece: of whole rows the library takes four bytes for each character."""
+    alone = csv.writer(file, lineterminator="")
+    for number, cell in enumerate(row):
+        if number:
+            file.write(",")
+        if not isinstance(cell, str) or len(cell) <= _LONG:
+            alone.writerow([cell])
+            continue
+        file.write('"')
+        file.writelines(
+            cell[begin : begin + _LONG].replace('"', '""') for begin in range(0, len(cell), _LONG)
+        )
+        file.write('"')
+    file.write("\r\n")
 
 
 def _cell(column: Column, exchange: Exchange) -> Any:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.exchanges import Exchange, ExchangeReader
-from captures.export import parquet
+from captures.export import csv_export, parquet
 from captures.export.columns import COLUMNS, PLAIN, choose
 from captures.export.csv_export import write_csv
 from captures.export.jsonlines import write_json_lines
@@ -45,6 +45,20 @@ def test_json_lines_with_bytes_as_text(exchanges: list[Exchange]) -> None:
     (produce,) = map(json.loads, file.getvalue().splitlines())
     (batch,) = produce["request"]["topic_data"][0]["partition_data"][0]["records"]
     assert batch["records"][0]["value"] == '{"n":0}'
+
+
+def test_long_cells_of_csv_are_written_in_pieces(
+    exchanges: list[Exchange], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, pieces = io.StringIO(newline=""), io.StringIO(newline="")
+    columns = choose([column.name for column in COLUMNS])
+    write_csv(exchanges, whole, columns)
+    monkeypatch.setattr(csv_export, "_LONG", 7)
+    write_csv(exchanges, pieces, columns)
+    assert list(csv.reader(io.StringIO(pieces.getvalue(), newline=""))) == list(
+        csv.reader(io.StringIO(whole.getvalue(), newline=""))
+    )
+    assert pieces.getvalue() != whole.getvalue()  # cells that need no quotes have them all the same
 
 
 def test_csv(exchanges: list[Exchange]) -> None:
