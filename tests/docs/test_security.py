@@ -109,7 +109,8 @@ def test_files_that_were_measured_are_those_of_the_collection() -> None:
     measured = security.load()
     there = {attack.path(DOCS).name: attack.about for attack in ATTACKS.values()}
     if "readers" in measured:
-        assert {name: file["about"] for name, file in measured["readers"]["files"].items()} == there
+        about = {name: file["about"] for name, file in measured["readers"]["files"].items()}
+        assert about.items() <= there.items()  # some of them may have been chosen
     if "gate" in measured:
         assert measured["gate"]["files"].keys() == there.keys()
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,12 +84,17 @@ def measuring(part: str) -> dict[str, Any]:
 
 
 @click.command(help=__doc__)
+@click.argument("names", nargs=-1, metavar="[FILE]...")
 @click.option("--write", is_flag=True, help="Bring docs/security.md up to date.")
-def main(write: bool) -> None:
+def main(names: tuple[str, ...], write: bool) -> None:
+    chosen = [name for name in ATTACKS if not names or any(fnmatch(name, each) for each in names)]
+    if not chosen:
+        raise click.UsageError(f"no file of the collection is called {' or '.join(names)}")
     entry, files = measuring("beside"), {}
+    entry["command"] = " ".join([entry["command"], *map(shlex.quote, names)])
     version = version_of("tshark")
     with tempfile.TemporaryDirectory(prefix="hostile-files-") as folder:
-        for attack in sorted(ATTACKS.values(), key=attrgetter("name")):
+        for attack in sorted(map(ATTACKS.__getitem__, chosen), key=attrgetter("name")):
             path = written(attack, Path(folder))
             ours, theirs, size = kproxy(path), tshark(path), path.stat().st_size
             path.unlink()
