@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dissectors import budget
 from tests.spark import mark_tests, scheduler, spark
 
 __all__ = ["spark"]
 
 DATA = Path(__file__).parent / "data" / "captures"
+
+
+@pytest.fixture(autouse=True)
+def limits_of_this_test() -> Iterator[None]:
+    """Limits that a test sets, as ``kproxy --limit`` does for the whole process, end with it."""
+    given = os.environ.get(budget.ENVIRONMENT)
+    with budget.changed():
+        yield
+    if os.environ.get(budget.ENVIRONMENT) != given:
+        os.environ.pop(budget.ENVIRONMENT, None)
+        if given is not None:
+            os.environ[budget.ENVIRONMENT] = given
 
 
 @pytest.fixture
