@@ -44,7 +44,7 @@ _OURS = ("captures/", "dissectors/", "kproxy/")
 T = TypeVar("T")
 
 
-class Numbered(Protocol):
+class HasNumber(Protocol):
     """An exchange, as far as faults are concerned."""
 
     @property
@@ -53,7 +53,7 @@ class Numbered(Protocol):
         ...
 
 
-N = TypeVar("N", bound=Numbered)
+N = TypeVar("N", bound=HasNumber)
 
 
 class Fault(NamedTuple):
@@ -184,7 +184,7 @@ class Faults:
         return _lines(shown, new)
 
 
-class Uncontained(Faults):
+class RaisedFaults(Faults):
     """Stands where there is no capture to note faults with: they are raised."""
 
     def note(self, error: Exception, doing: str, number: int = 0) -> None:

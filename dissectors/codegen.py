@@ -15,7 +15,7 @@ none is allowed and a position beyond the end all mean "malformed"; the caller t
 :func:`dissectors.trace.trace` find out what and where. ``buf`` must be ``bytes``: slices of it are the values.
 
 Every value takes a byte at least, so that bytes fewer than the limit ``message_objects`` cannot go over it. Longer ones
-are decoded by a second function which counts (:class:`Counted`); it is made when the first of them is met.
+are decoded by a second function which counts (:class:`CountingDecoder`); it is made when the first of them is met.
 """
 
 from __future__ import annotations
@@ -454,7 +454,7 @@ def source(con: wire.WireType) -> str:
 def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
     """Return ``decode(buf, pos) -> (value, next position)`` for a wire type.
 
-    :param counting: it is to be called by :class:`Counted`
+    :param counting: it is to be called by :class:`CountingDecoder`
 
     Arrays of numbers come as tuples, other arrays as lists, structs as dicts. A position beyond ``len(buf)``
     means that the bytes ended early; malformed bytes raise one of :data:`MALFORMED`.
@@ -468,7 +468,7 @@ def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
     return decode
 
 
-class Counted:
+class CountingDecoder:
     """A decoder that takes what it decodes from the budget of a message.
 
     :param decode: made with ``counting``

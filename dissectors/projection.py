@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 from dissectors import wire
 from dissectors.budget import IN_FORCE, LimitReached
-from dissectors.codegen import MALFORMED, MAX_COMPACT_BYTE, Counted, Decoder, Generator, plus
+from dissectors.codegen import MALFORMED, MAX_COMPACT_BYTE, CountingDecoder, Decoder, Generator, plus
 from dissectors.errors import DecodeError
 from dissectors.shapes import LEAST, ShapedArray
 from dissectors.versioned import Versioned
@@ -82,7 +82,7 @@ class Projection:
 
     @cached_property
     def _first_counted(self) -> Decoder:
-        return Counted(_decoder(_up_to_the_last(self._struct), counting=True))
+        return CountingDecoder(_decoder(_up_to_the_last(self._struct), counting=True))
 
     @cached_property
     def _whole(self) -> Decoder:

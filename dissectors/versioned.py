@@ -44,7 +44,7 @@ class Versioned(Construct):  # type: ignore[misc]  # construct ships no types
 
     @cached_property
     def _counted(self) -> codegen.Decoder:
-        return codegen.Counted(codegen.decoder(self.struct, counting=True))
+        return codegen.CountingDecoder(codegen.decoder(self.struct, counting=True))
 
     def parse(self, data: bytes, **contextkw: Any) -> dict[str, Any]:
         """Decode ``data``, all of it.

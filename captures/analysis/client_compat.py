@@ -18,7 +18,7 @@ from captures.analysis.negotiation import API_VERSIONS, BETWEEN_BROKERS, Negotia
 from captures.analysis.releases import TELEMETRY, Line, lines_matching, name_of
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Range, shown
 from captures.exchanges import Capture, Exchange
-from captures.faults import Uncontained
+from captures.faults import RaisedFaults
 from dissectors.apis import NAMES, api_name
 
 
@@ -100,7 +100,7 @@ class ClientCompatibility:
     def __init__(self, line: Line, capture: Capture | None = None) -> None:
         self.name = f"{JAVA} {name_of(line)}"
         self._line = line
-        self._faults = Uncontained() if capture is None else capture.faults
+        self._faults = RaisedFaults() if capture is None else capture.faults
         self._negotiation = Negotiation(capture)
 
     def add(self, exchange: Exchange) -> None:

@@ -25,7 +25,7 @@ from captures.analysis.negotiation import API_VERSIONS, Negotiation
 from captures.analysis.releases import lines_serving, name_of
 from captures.analysis.version_matrix import ClientVersions, Limit, shown
 from captures.exchanges import Capture, Exchange
-from captures.faults import Uncontained
+from captures.faults import RaisedFaults
 from dissectors.apis import api_name
 
 NEEDS = fingerprints.NEEDS | {"replica", "software", "response.api_keys", "response.error_code"}
@@ -42,7 +42,7 @@ class Compatibility:
 
     def __init__(self, target: Target, capture: Capture | None = None) -> None:
         self.target = target
-        self._faults = Uncontained() if capture is None else capture.faults
+        self._faults = RaisedFaults() if capture is None else capture.faults
         self._negotiation = Negotiation(capture)
         self._fingerprints = Fingerprints(capture)
 

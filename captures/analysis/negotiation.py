@@ -25,7 +25,7 @@ from captures.analysis.version_matrix import (
     shown,
 )
 from captures.exchanges import Capture, Exchange, Flag
-from captures.faults import Uncontained
+from captures.faults import RaisedFaults
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from dissectors.apis import api_name
 
@@ -116,7 +116,7 @@ class Negotiation:
 
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
-        self._faults = Uncontained() if capture is None else capture.faults
+        self._faults = RaisedFaults() if capture is None else capture.faults
         self._introductions = Introductions()
         self._offers: dict[str, BrokerOffer] = {}
         self._clients: dict[str, _Client] = {}

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from captures.exchanges import Exchange, rfc3339
 from captures.export.columns import PLAIN, Column, choose
-from captures.faults import Faults, Uncontained
+from captures.faults import Faults, RaisedFaults
 from dissectors.printable import printable, printable_json
 
 _LONG = 1 << 20
@@ -34,7 +34,7 @@ def write_csv(
     :param file: opened with ``newline=""``
     :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
     """
-    faults = Uncontained() if faults is None else faults
+    faults = RaisedFaults() if faults is None else faults
     chosen = tuple(columns)
     lines = csv.writer(file)
     lines.writerow([column.name for column in chosen])

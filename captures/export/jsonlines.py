@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from captures.exchanges import Exchange
-from captures.faults import Faults, Uncontained
+from captures.faults import Faults, RaisedFaults
 
 _PIECE = 1 << 20
 
@@ -39,7 +39,7 @@ def json_pieces(
     :param least: bytes of a piece, but for the last; 1 for each exchange by itself
     :param faults: as for :func:`write_json_lines`
     """
-    faults = Uncontained() if faults is None else faults
+    faults = RaisedFaults() if faults is None else faults
     encode_into = msgspec.json.Encoder().encode_into
     lines = bytearray()
     for exchange in exchanges:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from captures.exchanges import Exchange
 from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS, Column
-from captures.faults import Faults, Uncontained
+from captures.faults import Faults, RaisedFaults
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ def write_parquet(
     """
     chosen = tuple(columns)
     made = schema(chosen)
-    faults = Uncontained() if faults is None else faults
+    faults = RaisedFaults() if faults is None else faults
     import pyarrow as pa
     import pyarrow.parquet as pq
 

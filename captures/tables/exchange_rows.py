@@ -20,7 +20,7 @@ from captures.exchanges import Capture, Exchange, Flag
 from captures.exchanges.notes import Note
 from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS as EXPORTED
-from captures.faults import Faults, Uncontained
+from captures.faults import Faults, RaisedFaults
 from captures.interventions import UNTOUCHED
 from captures.meaning import Names
 from captures.meaning.mentions import group_paths, groups_in
@@ -113,7 +113,7 @@ class ExchangeTables:
         wanted = set(chosen)
         self.tables = tuple(name for name in PER_EXCHANGE if name in wanted)
         self._run = run
-        self._faults = Uncontained() if faults is None else faults
+        self._faults = RaisedFaults() if faults is None else faults
         self._columns = {name: TABLES[name].choose((columns or {}).get(name)) for name in self.tables}
         self._schemas = {
             name: schema(name, [column.name for column in self._columns[name]]) for name in self.tables

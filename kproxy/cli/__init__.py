@@ -62,7 +62,7 @@ lost, undecodable, or one of several files unreadable, or there was no Kafka in 
 """
 
 
-class _Gated(click.Group):
+class _PrintingGroup(click.Group):
     """Has what click prints, and what the interpreter does at the end, go through the gate too."""
 
     def make_context(
@@ -78,7 +78,7 @@ class _Gated(click.Group):
 
 
 @click.group(
-    cls=_Gated,
+    cls=_PrintingGroup,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -222,7 +222,7 @@ def proxy(
     It listens on 127.0.0.1 unless told otherwise: whoever can connect has the rights of kproxy's address at the
     brokers.
     """
-    from kproxy.proxy.announced import AllowedError, Announced
+    from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
     from kproxy.proxy.brokers import Ports, PortsError
     from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
 
@@ -246,7 +246,7 @@ def proxy(
         Ports.parse(ports, listen[1])
         if sni:
             NodeNames(sni)
-        Announced(allow_brokers)
+        BrokerPolicy(allow_brokers)
     except (PortsError, NodeNamesError, AllowedError) as error:
         raise click.UsageError(str(error)) from None
     _check_rules(options["faults"], options["hold"], force=options["force"])

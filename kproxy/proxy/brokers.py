@@ -18,7 +18,7 @@ import msgspec
 
 from dissectors.budget import limit, shown
 from kproxy.proxy.addresses import Broker
-from kproxy.proxy.announced import Announced
+from kproxy.proxy.broker_policy import BrokerPolicy
 from kproxy.proxy.settings import Address
 from kproxy.proxy.tls.sni import NodeNames
 
@@ -133,7 +133,7 @@ class Brokers:
         listen: Callable[[Place, int], int],
         changed: Callable[[Place, str], None],
         *,
-        announced: Announced | None = None,
+        announced: BrokerPolicy | None = None,
         refused: Callable[[Broker, str], None] = lambda broker, why: None,
         sni: tuple[NodeNames, int] | None = None,
         file: Path | None = None,
@@ -148,7 +148,7 @@ class Brokers:
         self._bootstrap = list(bootstrap)
         self._places: dict[Key, Place] = {}
         self._taken: set[int] = set()
-        self._announced = announced or Announced()
+        self._announced = announced or BrokerPolicy()
         self._refused = refused
         self._told: dict[str, int] = {}
         self._is_saved = True

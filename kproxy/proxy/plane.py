@@ -28,7 +28,7 @@ from dissectors.apis import api_name
 from dissectors.budget import Budget
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker
-from kproxy.proxy.announced import Announced, network
+from kproxy.proxy.broker_policy import BrokerPolicy, network
 from kproxy.proxy.brokers import Brokers, Place, Ports
 from kproxy.proxy.clock_steps import ClockSteps
 from kproxy.proxy.commands import changing, commands
@@ -113,7 +113,7 @@ class Plane:
         self.listeners: list[Listener] = []
         self.serving = Serving(self)
         self.brokers: Brokers
-        self.announced = Announced(settings.allowed_brokers, [host for host, _ in settings.bootstrap])
+        self.announced = BrokerPolicy(settings.allowed_brokers, [host for host, _ in settings.bootstrap])
         self._odd: set[str] = set()
         self._watch = AddressWatch()
         self._clock_steps = ClockSteps()

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from captures.faults import Faults, Uncontained, described
+from captures.faults import Faults, RaisedFaults, described
 from captures.meaning.words import duration
 from captures.packets import CaptureError
 
 
 @dataclass
-class Numbered:
+class FakeExchange:
     number: int
 
 
-def broken(exchange: Numbered) -> None:
+def broken(exchange: FakeExchange) -> None:
     if exchange.number % 2:
         raise KeyError("Metadata")
 
@@ -33,13 +33,13 @@ def noted(count: int) -> Faults:
 def test_what_fails_is_left_out_and_told() -> None:
     faults, seen = Faults(), list[int]()
 
-    def add(exchange: Numbered) -> None:
+    def add(exchange: FakeExchange) -> None:
         broken(exchange)
         seen.append(exchange.number)
 
     guarded = faults.guarded(add, "the rule x")
     for number in range(1, 5):
-        guarded(Numbered(number))
+        guarded(FakeExchange(number))
     assert seen == [2, 4]
     assert faults.count == faults.of("the rule x") == 2
     first, second, told = faults.lines()
@@ -96,7 +96,7 @@ def test_a_time_that_no_calendar_has_is_a_fault() -> None:
 
 def test_without_a_capture_nothing_is_contained() -> None:
     with pytest.raises(KeyError):
-        Uncontained().guarded(broken, "x")(Numbered(1))
+        RaisedFaults().guarded(broken, "x")(FakeExchange(1))
 
 
 def test_the_same_fault_counts_once() -> None:
@@ -146,7 +146,7 @@ def test_what_is_shown_is_one_line_that_does_no_harm() -> None:
 
 def test_the_place_is_that_of_our_code() -> None:
     with pytest.raises(KeyError) as caught:
-        Uncontained().note(KeyError("x"), "x")
+        RaisedFaults().note(KeyError("x"), "x")
     assert described(caught.value) == "KeyError: 'x'"
     with pytest.raises(TypeError) as other:
         duration("x")  # type: ignore[arg-type]

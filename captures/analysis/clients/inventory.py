@@ -18,7 +18,7 @@ from captures.analysis.clients.settings import How, Setting
 from captures.analysis.clients.told import Told, told_settings
 from captures.analysis.introductions import ConnectionKey, Introductions, client_name, connection_key
 from captures.exchanges import Capture, Exchange, Flag, rfc3339
-from captures.faults import Uncontained
+from captures.faults import RaisedFaults
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Clients:
 
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
-        self._faults = Uncontained() if capture is None else capture.faults
+        self._faults = RaisedFaults() if capture is None else capture.faults
         self._introductions = Introductions()
         self._fingerprints = Fingerprints(capture)
         self._fields: dict[str, Fields] = {}

@@ -31,7 +31,7 @@ from captures.analysis.groups.surroundings import OF_TOPICS, PartitionCounts, Su
 from captures.analysis.groups.timeouts import explain_timeouts
 from captures.analysis.groups.words import compose
 from captures.exchanges import Capture, Exchange
-from captures.faults import Uncontained
+from captures.faults import RaisedFaults
 from captures.meaning import Names, words
 
 _NOT_THE_COORDINATOR = frozenset({14, 15, 16})
@@ -58,7 +58,7 @@ class GroupHistories:
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
         self._names = names
         self._capture = capture
-        self._faults = Uncontained() if capture is None else capture.faults
+        self._faults = RaisedFaults() if capture is None else capture.faults
         self._groups: dict[str, GroupCalls] = {}
         self._partitions = PartitionCounts(names)
         self._coordinators = Coordinators()

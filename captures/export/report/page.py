@@ -24,7 +24,7 @@ from captures.export.report.style import STYLE
 from captures.export.report.talkers import CLIENTS, TOPICS
 from captures.export.report.traffic import ERRORS, LATENCY, TRAFFIC
 from captures.export.report.versions import VERSIONS
-from captures.faults import Faults, Uncontained
+from captures.faults import Faults, RaisedFaults
 from captures.meaning import words
 from captures.moments import Clock, zone_name
 
@@ -110,7 +110,7 @@ def _body(section: Section, context: Context, faults: Faults | None) -> list[Mar
     except ReportError:
         raise
     except Exception as error:
-        (Uncontained() if faults is None else faults).note(error, f"the section {section.title}")
+        (RaisedFaults() if faults is None else faults).note(error, f"the section {section.title}")
         return [nothing("This could not be made, by a fault of kproxy.")]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dissectors import budget
 from kproxy.proxy.addresses import Broker
-from kproxy.proxy.announced import Announced
+from kproxy.proxy.broker_policy import BrokerPolicy
 from kproxy.proxy.brokers import Brokers, Place, Ports, PortsError
 from kproxy.proxy.tls.sni import NodeNames
 
@@ -213,7 +213,7 @@ def test_what_is_remembered_is_judged_too(tmp_path: Path) -> None:
     for each in (1, 2):
         first.advertise(broker(each, f"10.0.0.{each}"))
     saved(first)
-    again = Listening().brokers(file=file, announced=Announced(["10.0.0.2"]))
+    again = Listening().brokers(file=file, announced=BrokerPolicy(["10.0.0.2"]))
     again.remember()
     assert [place.node_id for place in again] == [2]
 

@@ -1,7 +1,7 @@
 """Addresses that brokers announce for one another: which are none, which are allowed, and which look odd.
 
 Whoever answers in a broker's place says where kproxy connects to next. One function decides for all answers, those to
-clients and the one to kproxy's own request at the start: :meth:`Announced.refusal`.
+clients and the one to kproxy's own request at the start: :meth:`BrokerPolicy.refusal`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def network(host: str) -> str:
     return next((name for within, name in _NETWORKS if address in within), _INTERNET)
 
 
-class Announced:
+class BrokerPolicy:
     """Judges addresses that are announced.
 
     :param allowed: networks, addresses and names (``*.example.com`` too) in which brokers may be; anything if empty

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.proxy.announced import AllowedError, Announced, ip_of, network
+from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy, ip_of, network
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from kproxy.proxy.announced import AllowedError, Announced, ip_of, network
     ],
 )
 def test_addresses(host: str) -> None:
-    assert Announced().refusal(1, host, 9092) == ""
+    assert BrokerPolicy().refusal(1, host, 9092) == ""
 
 
 @pytest.mark.parametrize(
@@ -46,17 +46,17 @@ def test_addresses(host: str) -> None:
     ],
 )
 def test_what_is_allowed(host: str, allowed: list[str], passes: bool) -> None:
-    announced = Announced(allowed, ["named-with-b"])
+    announced = BrokerPolicy(allowed, ["named-with-b"])
     assert (announced.refusal(1, host, 9092) == "") is passes
 
 
 def test_where_a_name_leads_decides_for_networks() -> None:
-    announced = Announced(["10.0.0.0/8", "*.example.com"])
+    announced = BrokerPolicy(["10.0.0.0/8", "*.example.com"])
     assert announced.permits("kafka", "10.1.1.1")
     assert not announced.permits("kafka", "127.0.0.1")
     assert not announced.permits("kafka", "kafka")
     assert announced.permits("b1.example.com", "127.0.0.1")
-    assert Announced().permits("kafka", "127.0.0.1")
+    assert BrokerPolicy().permits("kafka", "127.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_where_a_name_leads_decides_for_networks() -> None:
 )
 def test_what_is_neither_a_network_nor_a_host(text: str) -> None:
     with pytest.raises(AllowedError, match="neither a network nor a host"):
-        Announced([text])
+        BrokerPolicy([text])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_neither_a_network_nor_a_host(text: str) -> None:
     ],
 )
 def test_what_is_odd(bootstrap: str, address: str, odd: str) -> None:
-    assert Announced((), [bootstrap]).oddity(address) == odd
+    assert BrokerPolicy((), [bootstrap]).oddity(address) == odd
 
 
 def test_networks_of_texts_that_are_no_addresses() -> None:
