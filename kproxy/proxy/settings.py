@@ -61,7 +61,8 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar ports: of the listeners of brokers: ``9093+`` (this plus the node ID), ``9093-9120`` (a range, in the order of
         appearance), ``any``; "" for the port after that of ``listen`` plus the node ID
     :ivar sni: pattern of the host names of brokers, ``b{node_id}.kafka.test``; all share the port of ``listen``
-    :ivar allowed_brokers: networks and names in which brokers may be, anywhere if empty (:mod:`kproxy.proxy.broker_policy`)
+    :ivar allowed_brokers: where brokers may be, as networks and names; anywhere if empty
+        (:mod:`kproxy.proxy.broker_policy`)
     :ivar security: how brokers are reached
     :ivar client_tls: None for plaintext towards clients
     :ivar tproxy: in transparent mode: connections come by TPROXY, not by REDIRECT
